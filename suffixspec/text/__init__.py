@@ -1,0 +1,1 @@
+"""Tokenizers and the rendering of messages to token ids."""

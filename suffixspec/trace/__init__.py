@@ -1,0 +1,1 @@
+"""Recorded agent loops: the trace format, its reader and writer, and importers."""

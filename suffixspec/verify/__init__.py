@@ -1,0 +1,1 @@
+"""Acceptance: which drafted tokens the target confirms."""
