@@ -1,0 +1,42 @@
+"""The one decorator that compiles a kernel."""
+
+import hashlib
+import os
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numba
+from platformdirs import user_cache_path
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile ``function`` lazily, release the GIL while it runs, and cache the result on disk.
+
+    The cache lies in the user's cache folder (``SUFFIXSPEC_CACHE`` or the platform's; ``NUMBA_CACHE_DIR``
+    where the user gave one), not beside the source: pip would leave such files behind, and the leftover
+    folder would shadow a later editable install.
+    """
+    before = numba.config.CACHE_DIR
+    # Numba reads this while it decorates; it is put back at once, so that no other library's kernels move.
+    numba.config.CACHE_DIR = str(_cache_folder(before))
+    try:
+        return numba.njit(nogil=True, cache=True)(function)
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+@cache
+def _cache_folder(users: str) -> Path:
+    """One folder per version of all kernels together.
+
+    Numba's own key is the stamp of the file that holds a kernel: it would not notice an edit of a callee in
+    another file, and it does not know bounds checking from none. Both are in this folder's name.
+    """
+    digest = hashlib.sha256(f"boundscheck={numba.config.BOUNDSCHECK}".encode())
+    for source in sorted(Path(__file__).parent.glob("*.py")):
+        digest.update(source.read_bytes())
+    own = os.environ.get("SUFFIXSPEC_CACHE")
+    root = Path(users) if users else Path(own) if own else user_cache_path("suffixspec")
+    return root / "kernels" / digest.hexdigest()[:16]
