@@ -31,7 +31,8 @@ from suffixspec.native import tree as native
 SATURATION = native.SATURATION
 """Counts stop here: a drafter cannot tell 1,023 occurrences from more, and climbing further costs time."""
 
-_GROWTH = 5  # arrays grow by a fifth
+_GROWTH = 5  # arrays grow by a fifth ...
+_LEAST_STEP = 16  # ... and at least by so many rows
 _TOKEN_LIMIT = 2**31
 
 
@@ -63,15 +64,15 @@ class SuffixTree:
     Memory: about 45 bytes per token on agent text, at most 64 with room for growth; arrays grow by a fifth.
     """
 
-    def __init__(self, *, capacity: int = 64) -> None:
-        capacity = max(16, _index(capacity, "capacity"))
+    def __init__(self, *, capacity: int = 16) -> None:
+        capacity = max(4, _index(capacity, "capacity"))
         if capacity > native.MAX_NODES:
             raise ValueError(f"expected a capacity of at most {native.MAX_NODES} tokens, got {capacity}")
         self._text = np.zeros(capacity, np.int32)
         self._leaf = np.zeros((capacity, native.LEAF_FIELDS), np.int32)
-        self._inner = np.zeros((max(16, capacity // 2), native.INNER_FIELDS), np.int32)
+        self._inner = np.zeros((max(4, capacity // 2), native.INNER_FIELDS), np.int32)
         self._inner[0] = (-1, 0, 0, 0, 0, -1, -1, -1, -1)
-        self._table = np.zeros(max(32, capacity * 2), np.uint32)
+        self._table = np.zeros(max(16, capacity * 2), np.uint32)
         self._state = np.zeros(native.STATE_FIELDS, np.int64)
         self._state[native.S_INNERS] = 1
         self._sentinels = 0
@@ -149,18 +150,17 @@ class SuffixTree:
             taken = native.extend(*self._arrays, self._state, tokens, taken, counted)
             if taken == tokens.shape[0]:
                 return
-            self._make_room(tokens.shape[0] - taken)
+            self._make_room()
 
-    def _make_room(self, tokens_left: int) -> None:
-        """Grow what is full: the inner nodes or the table, in proportion to what a block still brings."""
+    def _make_room(self) -> None:
+        """Grow what is full: the inner nodes or the table."""
         inners, used = int(self._state[native.S_INNERS]), int(self._state[native.S_USED])
-        # About 0.6 inner nodes and 1.6 children per token: enough for half of the block, at most a fifth more.
         room = self._inner.shape[0]
         if inners >= room:
-            self._inner = _grown(self._inner, room + max(16, min(room // _GROWTH, tokens_left // 2)))
+            self._inner = _grown(self._inner, room + max(_LEAST_STEP, room // _GROWTH))
         slots = self._table.shape[0]
         if used > slots * 3 // 4 - 2:
-            self._table = np.zeros(slots + max(32, slots // _GROWTH), np.uint32)
+            self._table = np.zeros(slots + max(_LEAST_STEP, slots // _GROWTH), np.uint32)
             native.rehash(*self._arrays, self._state)
 
     @property
@@ -250,6 +250,24 @@ class SuffixTree:
         """Allocated capacity in bytes."""
         return sum(int(array.nbytes) for array in (*self._arrays, self._state))
 
+    def nbytes_at_most(self, more: int) -> int:
+        """Upper bound of ``nbytes`` after ``more`` further tokens, whatever they are. Cost: O(1)."""
+        n, pending = len(self), self.pending
+        rows = self._text.shape[0]
+        if n + more > rows:
+            rows = max(n + more, rows + rows // _GROWTH)
+        inners = int(self._state[native.S_INNERS]) + pending + more
+        if inners > self._inner.shape[0]:
+            inners = max(inners, self._inner.shape[0]) * (_GROWTH + 1) // _GROWTH + _LEAST_STEP
+        else:
+            inners = self._inner.shape[0]
+        used = int(self._state[native.S_USED]) + 2 * (pending + more)
+        slots = self._table.shape[0]
+        if used > slots * 3 // 4 - 2:
+            slots = (used + 2) * 4 // 3 * (_GROWTH + 1) // _GROWTH + _LEAST_STEP
+        row = 1 + native.LEAF_FIELDS
+        return 4 * (rows * row + inners * native.INNER_FIELDS + slots) + self._state.nbytes
+
     @property
     def live_nbytes(self) -> int:
         """Bytes in use: what is left of ``nbytes`` without room for growth and empty slots."""
@@ -278,7 +296,7 @@ class Cursor:
     """
 
     def __init__(self, tree: SuffixTree) -> None:
-        self._tree = tree
+        self.tree = tree
         self._cursor = np.zeros(native.CURSOR_FIELDS, np.int64)
         self._recent = np.zeros(native.WINDOW, np.int32)
 
@@ -296,15 +314,19 @@ class Cursor:
         self._feed(as_tokens(tokens, allow_negative=True))
 
     def _feed(self, tokens: NDArray[np.int32]) -> None:
-        tree = self._tree
+        tree = self.tree
         native.advance_cursor(*tree._arrays, len(tree), self._cursor, self._recent, tokens)
 
     def match(self) -> Match:
         """The longest suffix of the tokens fed so far that occurs in the tree now."""
-        if self._cursor[native.C_N] != len(self._tree):
+        if self._cursor[native.C_N] != len(self.tree):
             self._feed(_NO_TOKENS)
         node, length, pos = (int(x) for x in self._cursor[:3])
         return Match(length, pos, node)
+
+    def recent(self) -> NDArray[np.int32]:
+        """int32 [at most 64]: the last tokens fed since the last reset."""
+        return self._recent[native.WINDOW - int(self._cursor[native.C_FED]) :].copy()
 
     def reset(self) -> None:
         """Forget what was fed."""

@@ -1,0 +1,108 @@
+"""Kernels of the n-gram index: contexts of one to four tokens to their top four successors, in fixed memory.
+
+Layout::
+
+    table  int32 [slots, 10]   row: KEY TOTAL (TOKEN COUNT) x 4      KEY 0 = empty
+    tail   int32 [5]           the last four tokens fed, newest last, and how many of them are valid
+
+A context of any order hashes to a set of WAYS neighbouring rows. A full set gives up its least used row. The
+successors of a row are kept as Misra and Gries (1982) do: a newcomer wears down the smallest count before it
+takes its place, so a count never exceeds the truth and a frequent successor is never lost to rare ones.
+"""
+
+from .jit import kernel
+
+KEY, TOTAL, FIRST = 0, 1, 2
+SUCCESSORS = 4
+ROW_FIELDS = FIRST + 2 * SUCCESSORS
+WAYS = 4
+ORDERS = 4
+T_VALID = ORDERS
+TAIL_FIELDS = ORDERS + 1
+SATURATION = 1023
+
+
+@kernel
+def _context_hash(tokens, end, order):
+    """A 32-bit hash of ``tokens[end - order : end]`` and the order."""
+    h = order * 0x1E3779B1
+    for k in range(end - order, end):
+        h = ((h ^ int(tokens[k])) * 0x2C1B3C6D) & 0xFFFFFFFF
+        h ^= h >> 15
+    h = (h * 0x297A2D39) & 0xFFFFFFFF
+    return h ^ (h >> 16)
+
+
+@kernel
+def find_context(table, tokens, end, order):
+    """Row of the context ``tokens[end - order : end]``, -1 where it is not held. Cost: O(order)."""
+    h = _context_hash(tokens, end, order)
+    first = ((h * (table.shape[0] // WAYS)) >> 32) * WAYS
+    key = ((h * 0x5BD1E995) & 0x7FFFFFFF) | 1
+    for row in range(first, first + WAYS):
+        if int(table[row, KEY]) == key:
+            return row
+    return -1
+
+
+@kernel
+def _claim_context(table, tokens, end, order):
+    """Row of the context, made if need be at the cost of the least used row of its set."""
+    h = _context_hash(tokens, end, order)
+    first = ((h * (table.shape[0] // WAYS)) >> 32) * WAYS
+    key = ((h * 0x5BD1E995) & 0x7FFFFFFF) | 1
+    least = first
+    for row in range(first, first + WAYS):
+        held = int(table[row, KEY])
+        if held == key:
+            return row
+        if held == 0 or int(table[row, TOTAL]) < int(table[least, TOTAL]):
+            least = row
+            if held == 0:
+                break
+    for field in range(ROW_FIELDS):
+        table[least, field] = 0
+    table[least, KEY] = key
+    return least
+
+
+@kernel
+def extend(table, tail, tokens):
+    """Count ``tokens`` as successors of the contexts before them; a negative token ends the sequence.
+
+    Cost: O(ORDERS) per token.
+    """
+    valid = int(tail[T_VALID])
+    for i in range(tokens.shape[0]):
+        token = int(tokens[i])
+        if token < 0:
+            valid = 0
+            continue
+        for order in range(1, valid + 1):
+            row = _claim_context(table, tail, ORDERS, order)
+            if int(table[row, TOTAL]) < SATURATION:
+                table[row, TOTAL] += 1
+            least = FIRST
+            for field in range(FIRST, ROW_FIELDS, 2):
+                count = int(table[row, field + 1])
+                if count == 0:
+                    least = field
+                    break
+                if int(table[row, field]) == token:
+                    least = -1
+                    if count < SATURATION:
+                        table[row, field + 1] = count + 1
+                    break
+                if count < int(table[row, least + 1]):
+                    least = field
+            if least >= 0:
+                if int(table[row, least + 1]) > 1:
+                    table[row, least + 1] -= 1
+                else:
+                    table[row, least] = token
+                    table[row, least + 1] = 1
+        for k in range(ORDERS - 1):
+            tail[k] = tail[k + 1]
+        tail[ORDERS - 1] = token
+        valid = min(valid + 1, ORDERS)
+    tail[T_VALID] = valid

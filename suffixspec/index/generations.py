@@ -1,0 +1,139 @@
+"""Bounded text: a suffix tree per generation, the oldest dropped whole."""
+
+from __future__ import annotations
+
+from collections import deque
+
+from numpy.typing import ArrayLike
+
+from suffixspec.index.suffix_tree import Cursor, Match, SuffixTree, as_tokens
+
+_LEAST_BYTES = 16384  # per generation: room for a hundred tokens in any case
+
+
+class GenerationalIndex:
+    """Sequences under a byte budget.
+
+    New sequences go to the newest generation. When that has grown to its share of the budget, a new one
+    begins and the oldest is dropped whole: nobody deletes from a suffix tree, and no drafting step ever waits
+    for an eviction. At most ``generations`` trees live at a time, so the oldest text leaves when between
+    (generations - 1) / generations of the budget and all of it is in use.
+
+    One writer at a time, and no reader during a write.
+
+    Args:
+        budget_bytes: upper bound of ``nbytes``, at least 16 KiB per generation.
+        generations: 2 to 4.
+    """
+
+    def __init__(self, *, budget_bytes: int, generations: int = 2) -> None:
+        if not 2 <= generations <= 4:
+            raise ValueError(f"expected 2 to 4 generations, got {generations}")
+        if budget_bytes < generations * _LEAST_BYTES:
+            raise ValueError(
+                f"expected a budget of at least {generations * _LEAST_BYTES} bytes, got {budget_bytes}"
+            )
+        self._share = budget_bytes // generations
+        self._trees: deque[SuffixTree] = deque([SuffixTree()], maxlen=generations)
+        self._epoch = 0
+        self._longest = self._share // 16
+        while self._trees[0].nbytes_at_most(self._longest + 1) > self._share:
+            self._longest = self._longest * 9 // 10
+
+    @property
+    def epoch(self) -> int:
+        """Number of generations begun so far; a cursor that saw another number starts anew on what is new."""
+        return self._epoch
+
+    @property
+    def trees(self) -> list[SuffixTree]:
+        """The live generations, newest first."""
+        return list(self._trees)
+
+    @property
+    def nbytes(self) -> int:
+        """Allocated capacity in bytes; never above the budget."""
+        return sum(tree.nbytes for tree in self._trees)
+
+    def __len__(self) -> int:
+        """Live text positions, sentinels included."""
+        return sum(len(tree) for tree in self._trees)
+
+    def add(self, tokens: ArrayLike) -> None:
+        """Append one sequence. Changes the index, and may drop the oldest generation.
+
+        A sequence longer than a generation's share admits keeps its tail.
+
+        Args:
+            tokens: int [k], each 0 to 2**31 - 1; an empty sequence changes nothing.
+
+        Cost: as ``SuffixTree.extend``.
+
+        Raises:
+            TypeError: not integers.
+            ValueError: not one-dimensional, or a token out of range (nothing is added).
+        """
+        sequence = as_tokens(tokens)
+        if sequence.size == 0:
+            return
+        sequence = sequence[-self._longest :]
+        if self._trees[0].nbytes_at_most(sequence.size + 1) > self._share:
+            self._trees.appendleft(SuffixTree())  # maxlen drops the oldest
+            self._epoch += 1
+        self._trees[0].extend(sequence)
+        self._trees[0].end_sequence()
+
+    def cursor(self) -> GenerationalCursor:
+        """A cursor over every live generation."""
+        return GenerationalCursor(self)
+
+    def check(self) -> None:
+        """Verify every invariant; for tests.
+
+        Raises:
+            AssertionError: names what is broken.
+        """
+        assert self.nbytes <= self._share * (self._trees.maxlen or 0), "over the budget"
+        for tree in self._trees:
+            tree.check()
+
+
+class GenerationalCursor:
+    """Matching statistics in every live generation of an index.
+
+    A generation that begins after the cursor has been fed is matched from the last 64 tokens.
+    """
+
+    def __init__(self, index: GenerationalIndex) -> None:
+        self._index = index
+        self._cursors = [tree.cursor() for tree in index.trees]
+        self._epoch = index.epoch
+
+    def extend(self, tokens: ArrayLike) -> None:
+        """Feed tokens, int [k]; a negative one resets the cursor. Cost: amortised O(generations) per token."""
+        checked = as_tokens(tokens, allow_negative=True)
+        for cursor in self._current():
+            cursor.extend(checked)
+
+    def matches(self) -> list[Match]:
+        """The longest suffix fed that occurs in each live generation, newest generation first."""
+        return [cursor.match() for cursor in self._current()]
+
+    def reset(self) -> None:
+        """Forget what was fed."""
+        for cursor in self._current():
+            cursor.reset()
+
+    def _current(self) -> list[Cursor]:
+        if self._epoch != self._index.epoch:
+            by_tree = {id(cursor.tree): cursor for cursor in self._cursors}
+            recent = self._cursors[0].recent()
+            self._cursors = []
+            for tree in self._index.trees:
+                cursor = by_tree.get(id(tree))
+                if cursor is None:
+                    cursor = tree.cursor()
+                    cursor.extend(recent)
+                self._cursors.append(cursor)
+            self._epoch = self._index.epoch
+        return self._cursors
