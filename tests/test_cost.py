@@ -10,7 +10,7 @@ from suffixspec.errors import InputError, SuffixspecError
 
 
 def test_gpu_and_mid_are_straight_lines_in_the_nodes():
-    """A draft of k nodes costs 1 + 0.002 k forwards of 10 ms on ``gpu``, and 1 + 0.02 k of 25 ms on ``mid``."""
+    """A draft of k nodes costs 1 + 0.002 k steps of 10 ms on ``gpu``, and 1 + 0.02 k of 25 ms on ``mid``."""
     for name, t1, slope in [("gpu", 10.0, 0.002), ("mid", 25.0, 0.02)]:
         curve = CostCurve.named(name)
         assert t1 == curve.t1_ms
