@@ -38,6 +38,9 @@ class TurnResult:
     """Measured time of the draft calls, in µs."""
     append_us: float = 0.0
     """Measured time of indexing the output and the new part of the prompt, in µs."""
+    prompt_append_us: float = 0.0
+    """The part of ``append_us`` spent on the prompt: it falls into the prefill, which is not modelled, so the
+    modelled speed-up leaves it out. Where the two are not measured apart, 0: then all of it is charged."""
     appended_tokens: int = 0
     """Tokens that ``append_us`` was spent on."""
     seconds: float = 0.0
@@ -50,7 +53,7 @@ class OutputSpan:
 
     text: str
     kind: str
-    """``"session"``, ``"history"`` or ``"ngram"`` for accepted draft tokens, ``"bonus"`` for the target's own."""
+    """``"session"``, ``"history"`` or ``"ngram"`` for accepted draft tokens, ``"bonus"`` for the target's."""
 
 
 @dataclass(slots=True)
