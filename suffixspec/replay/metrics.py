@@ -214,6 +214,16 @@ class DrafterMetrics:
     session has two turns."""
     per_session: tuple[SessionMetrics, ...]
 
+    @property
+    def drafted_any(self) -> bool:
+        """Whether any node was drafted at all."""
+        return any(turn.pool.drafted for turn in self.per_turn)
+
+    @property
+    def accepted_any(self) -> bool:
+        """Whether any drafted node was accepted."""
+        return any(turn.pool.accepted for turn in self.per_turn)
+
     def to_json(self) -> dict[str, object]:
         """The entry of ``drafters``."""
         return {
