@@ -1,0 +1,238 @@
+"""OpenAI chat JSONL: conversations (``{"messages"}``) and logs of requests with their responses."""
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from suffixspec.errors import InputError
+from suffixspec.trace.chat import content_text, parse_message, parse_messages, parse_token_ids, parse_tools
+from suffixspec.trace.fields import an_object, expected, text_or_none
+from suffixspec.trace.importers.base import Context, Importer, items, numbered
+from suffixspec.trace.native import parse_session
+from suffixspec.trace.session import Message, TraceSession
+
+
+class OpenAiChat(Importer):
+    """One conversation a record, as fine-tuning files and exports have it."""
+
+    name = "openai-chat"
+    title = "OpenAI chat JSONL"
+
+    @classmethod
+    def matches(cls, record: Any) -> bool:
+        """A record has ``messages``."""
+        return isinstance(record, dict) and "messages" in record
+
+    def feed(self, record: Any, line: int) -> Iterator[TraceSession]:
+        """Take one conversation."""
+        default_id = self.default_id(line)
+        record = an_object(record, "the record")
+        if isinstance(record.get("messages"), str):  # data sets keep the list as JSON text
+            record = record | {"messages": _from_text(record["messages"], "messages")}
+        name = text_or_none(record.get("id")) or text_or_none(record.get("instance_id")) or default_id
+        session = parse_session(_without_labels(record), default_id=name, path=self.context.path, line=line)
+        yield session if session.source is not None else replace(session, source=self.name)
+
+
+class OpenAiLog(Importer):
+    """One model call a record; calls are joined into sessions by their messages.
+
+    Every call repeats the whole conversation. A call whose messages begin with everything a session holds so
+    far continues that session, whatever calls came in between; any other call starts a session. Only recorded
+    responses count as model output: an assistant message that first appears in a request is context. What the
+    model wrote is compared as a client may send it back: without outer white space, with arguments compared
+    as JSON. The session keeps the response's own text.
+    """
+
+    name = "openai-log"
+    title = "OpenAI request/response log"
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self._roots: dict[str | None, _Node] = {}
+        self._sessions: list[_Call] = []
+
+    @classmethod
+    def matches(cls, record: Any) -> bool:
+        """A record has a request and a response, or messages and a response."""
+        if not isinstance(record, dict) or "response" not in record:
+            return False
+        return "request" in record or isinstance(record.get("messages"), list)
+
+    def feed(self, record: Any, line: int) -> Iterable[TraceSession]:
+        """Take one call; sessions come out of `finish`."""
+        record = an_object(record, "the record")
+        request = _body(record["request"], "request") if "request" in record else record
+        messages = _request_messages(an_object(request, "request"))
+        outputs, model = _outputs(_body(record.get("response"), "response"))
+        if not outputs:
+            self.context.note("a call without a response", line)
+            return ()
+        given = text_or_none(record.get("session_id")) or text_or_none(record.get("conversation_id"))
+        root = self._roots.setdefault(given, _Node())
+        prints = [_fingerprint(message) for message in messages]
+        for index, output in enumerate(outputs):
+            # Of several choices the first goes on with the session, the others leave it.
+            depth, node = root.longest_session(prints) if index == 0 else (0, None)
+            session = node.session if node is not None else None
+            if node is None or session is None:
+                session = _Call(given, line, text_or_none(request.get("model")) or model)
+                session.tools = parse_tools(request.get("tools"), "request.tools")
+                self._sessions.append(session)
+            else:
+                node.session = None
+            session.messages += [message.as_context() for message in messages[depth:]]
+            session.messages.append(output)
+            root.insert([*prints, _fingerprint(output)]).session = session
+        return ()
+
+    def finish(self) -> Iterator[TraceSession]:
+        """Return all sessions in the order of their first calls."""
+        counts: dict[str, int] = {}
+        for call in self._sessions:
+            name = call.name
+            if name is None:
+                name = self.context.stem
+            counts[name] = counts.get(name, 0) + 1
+            session_id = numbered(name, counts[name])
+            yield self.session(session_id, call.messages, call.line, model=call.model, tools=call.tools)
+
+
+class _Call:
+    """A session that is being joined."""
+
+    def __init__(self, name: str | None, line: int, model: str | None) -> None:
+        self.name = name
+        self.line = line
+        self.model = model
+        self.tools: tuple[dict[str, Any], ...] | None = None
+        self.messages: list[Message] = []
+
+
+class _Node:
+    """A message in the tree of all conversations; ``session`` is the one that ends here, if any."""
+
+    __slots__ = ("children", "session")
+
+    def __init__(self) -> None:
+        self.children: dict[tuple[Any, ...], _Node] = {}
+        self.session: _Call | None = None
+
+    def longest_session(self, prints: list[tuple[Any, ...]]) -> tuple[int, "_Node | None"]:
+        """Return (number of messages, node) of the longest session that the messages begin with."""
+        node, found, depth = self, None, 0
+        for index, fingerprint in enumerate(prints, start=1):
+            child = node.children.get(fingerprint)
+            if child is None:
+                break
+            node = child
+            if node.session is not None:
+                found, depth = node, index
+        return depth, found
+
+    def insert(self, prints: list[tuple[Any, ...]]) -> "_Node":
+        """Return the node of this conversation, made if need be."""
+        node = self
+        for fingerprint in prints:
+            node = node.children.setdefault(fingerprint, _Node())
+        return node
+
+
+def _fingerprint(message: Message) -> tuple[Any, ...]:
+    if message.role != "assistant":
+        return (message.role, message.content)
+    calls = tuple((call.name, _canonical(call.arguments)) for call in message.tool_calls)
+    return ("assistant", message.content.strip(), calls)
+
+
+def _canonical(arguments: str) -> str:
+    try:
+        return json.dumps(json.loads(arguments), sort_keys=True)
+    except ValueError:
+        return arguments
+
+
+def _from_text(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise InputError(f"expected {where} to hold JSON text, got: {error}") from None
+
+
+def _body(value: Any, where: str) -> Any:
+    """Return a request or response that may be JSON text, and may be an HTTP record with a body."""
+    if isinstance(value, str):
+        value = _from_text(value, where)
+    if isinstance(value, dict) and value.get("body") is not None:
+        return _body(value["body"], f"{where}.body")
+    return value
+
+
+def _without_labels(record: dict[str, Any]) -> dict[str, Any]:
+    """Drop what the native format has under the same names with another meaning (numeric ids, versions)."""
+    record = {key: value for key, value in record.items() if key != "version"}
+    for key in ("session_id", "model", "namespace", "task", "source"):
+        if not isinstance(record.get(key), str):
+            record.pop(key, None)
+    if not isinstance(record.get("tools"), list):
+        record.pop("tools", None)
+    return record
+
+
+def _request_messages(request: dict[str, Any]) -> list[Message]:
+    messages = parse_messages(request.get("messages"), "request.messages")
+    if request.get("system") is not None:  # Anthropic's form
+        messages.insert(0, Message("system", content_text(request["system"], "request.system")))
+    return messages
+
+
+def _outputs(response: Any) -> tuple[list[Message], str | None]:
+    """Return the messages of a response, one a choice, and the model's name."""
+    if isinstance(response, list):
+        response = _joined_chunks(response)
+    if not isinstance(response, dict):
+        return [], None
+    model = text_or_none(response.get("model"))
+    if response.get("role") == "assistant" and isinstance(response.get("content"), list):
+        return parse_message(response, "response"), model  # Anthropic's form
+    outputs = []
+    for index, choice in enumerate(items(response.get("choices"))):
+        where = f"response.choices[{index}]"
+        message = choice.get("message")
+        if message is None:
+            continue
+        output = parse_message(
+            {"role": "assistant"} | an_object(message, f"{where}.message"), f"{where}.message"
+        )
+        if len(output) != 1 or output[0].role != "assistant":
+            raise expected("an assistant message", message, f"{where}.message")
+        ids = parse_token_ids(choice.get("token_ids"), f"{where}.token_ids")
+        outputs.append(output[0] if ids is None else replace(output[0], token_ids=ids))
+    return outputs, model
+
+
+def _joined_chunks(chunks: list[Any]) -> dict[str, Any]:
+    """Join the chunks of a streamed response into one response."""
+    model = None
+    choices: dict[int, dict[str, Any]] = {}
+    for chunk in items(chunks):
+        model = model or chunk.get("model")
+        for part in items(chunk.get("choices")):
+            delta = part.get("delta")
+            if not isinstance(delta, dict):
+                continue
+            message = choices.setdefault(part.get("index") or 0, {"role": "assistant", "calls": {}})
+            for key in ("content", "reasoning_content", "reasoning", "refusal"):
+                if isinstance(delta.get(key), str):
+                    message[key] = message.get(key, "") + delta[key]
+            for call in items(delta.get("tool_calls")):
+                joined = message["calls"].setdefault(call.get("index") or 0, {"name": "", "arguments": ""})
+                joined["id"] = joined.get("id") or call.get("id")
+                function = call.get("function")
+                for key in ("name", "arguments"):
+                    if isinstance(function, dict) and isinstance(function.get(key), str):
+                        joined[key] += function[key]
+    for message in choices.values():
+        message["tool_calls"] = [call for _, call in sorted(message.pop("calls").items())]
+    return {"model": model, "choices": [{"message": message} for _, message in sorted(choices.items())]}
