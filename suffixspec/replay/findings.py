@@ -97,11 +97,9 @@ def _copied(drafter: DrafterMetrics) -> str:
     parts = [f"{share:.0%} {words[name]}" for name, share in shares.items() if share >= 0.005]
     if not parts:
         return ""
-    if len(parts) == 1:
-        copied = f"{parts[0].replace(' ', ' of the output ', 1)}"
-    else:
-        copied = f"{sum(shares.values()):.0%} of the output, {_list(parts)}"
-    return f"{drafter.name} drafted correctly {copied}; the target itself wrote {own:.0%}."
+    where = _list(parts) if len(parts) > 1 else parts[0].partition(" ")[2]
+    drafted = f"{drafter.name} drafted {sum(shares.values()):.0%} of the output correctly, {where}"
+    return f"{drafted}; the target itself wrote {own:.0%}."
 
 
 def _over_the_loop(drafter: DrafterMetrics) -> str:

@@ -38,7 +38,7 @@ def test_the_table_answers_first_and_explains_after():
     text = " ".join(out.split())
     answer = text.index("With suffix this loop would run 7.45 times as fast as plain decoding")
     assert answer > text.index("modelled speed-up")
-    assert text.index("suffix drafted correctly 89% of the output, 66% from the session itself") > answer
+    assert text.index("suffix drafted 89% of the output correctly, 66% from the session itself") > answer
     assert "It gets better as the loop goes on: 2.00 tokens per step in the first half" in text
     assert "One task was tried again: 10.00 tokens per step on later tries, 3.64 on the first." in text
     assert "without them it is 5.33 tokens per step" in text
