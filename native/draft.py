@@ -2,12 +2,13 @@
 
 A draft *row* is one drafted token; row 0 stands for the context that the tree grows from. Layout::
 
-    rows   int32   [nodes + 1, ROW_FIELDS]    TOKEN PARENT DEPTH SOURCE CELLS..., then the row's contexts
-    probs  float64 [nodes + 1]                probability that the row is accepted (1 for row 0)
-    pool   int32   [POOL, POOL_FIELDS]        candidates: TOKEN PARENT SOURCE CELLS...
-    keys   float64 [POOL]                     their path probabilities
+    rows   int32   [nodes + 1, ROW_FIELDS]    TOKEN PARENT DEPTH SOURCE CELLS... CONTEXTS...
+    probs  float32 [nodes + 1]                probability that the row is accepted (1 for row 0)
+    pool   int32   [POOL, POOL_FIELDS]        candidates: TOKEN PARENT - SOURCE N_CELLS CELLS...
+    keys   float32 [POOL]                     their path probabilities; ``bits`` is the same memory as int32
     heap   int32   [POOL]                     binary heap of candidates, the most probable at 0
-    cells  float32 [CELLS, 2]                 calibration: accepted and tried, decayed
+    waits  int32   [BUCKETS]                  how many candidates wait on the heap, by the size of their key
+    cells  float32 [CELLS, 3]                 calibration: HITS TRIALS RATE, decayed
 
 A *context* is a locus (code, length) in one of the trees. Every row has up to CONTEXTS of them per tree, the
 longest first; those of a child are the parent's that go on with the child's token.
@@ -16,7 +17,8 @@ longest first; those of a child are the parent's that go on with the child's tok
 import numpy as np
 
 from .jit import kernel
-from .ngram import FIRST, ORDERS, ROW_FIELDS as NGRAM_FIELDS, TOTAL, find_context
+from .ngram import FIRST, ORDERS, TOTAL, find_context
+from .ngram import ROW_FIELDS as NGRAM_FIELDS
 from .tree import (
     C_LENGTH,
     C_N,
@@ -39,12 +41,14 @@ from .tree import (
 )
 
 TREES = 3  # the session's, and two generations of history
-CONTEXTS = 3  # per tree
+CONTEXTS = 2  # per tree
 TOKEN, PARENT, ROW_DEPTH, SOURCE, N_CELLS, CELL0 = 0, 1, 2, 3, 4, 5
 MAX_CELLS = 8
-CONTEXT0 = CELL0 + MAX_CELLS
-ROW_FIELDS = CONTEXT0 + 2 * CONTEXTS * TREES
-POOL_FIELDS = CONTEXT0
+POOL_FIELDS = CELL0 + MAX_CELLS
+N_CONTEXTS = POOL_FIELDS
+CONTEXT0 = N_CONTEXTS + 1
+CONTEXT_FIELDS = 3  # which tree, code, length
+ROW_FIELDS = CONTEXT0 + CONTEXT_FIELDS * CONTEXTS * TREES
 POOL = 1024
 CANDIDATES = 24  # per row
 MOST_INNERS = 12  # of a node's children that are looked at; the lists lean towards descending counts
@@ -52,78 +56,51 @@ MOST_LEAVES = 4
 
 SESSION, HISTORY, NGRAM = 0, 1, 2
 SOURCES = 3
+HITS, TRIALS, RATE = 0, 1, 2
 LENGTHS = 10
 COUNTS = 5
 SHARES = 8
 CELLS = SOURCES * LENGTHS * COUNTS * SHARES
 JUMP = 16  # below its longest match, a tree is asked for contexts of at most so many tokens
-LEAST = 1e-3  # path probability below which a candidate is not worth a place in the pool
+LEAST = 2.0**-10  # path probability below which a candidate is not worth a place in the pool
+BUCKETS = 82  # of path probabilities from LEAST to 1, eight per octave
+_BITS_SHIFT = 20  # keeps a float32's exponent and the first three bits of its fraction
+_BITS_LEAST = (127 - 10) << 3  # bucket 0 starts at LEAST
 
 
-@kernel
-def _length_bucket(length):
-    if length <= 4:
-        return length - 1
-    if length <= 6:
-        return 4
-    if length <= 9:
-        return 5
-    if length <= 15:
-        return 6
-    if length <= 31:
-        return 7
-    return 8 if length <= 63 else 9
-
-
-@kernel
-def _count_bucket(count):
-    if count <= 2:
-        return count - 1
-    if count <= 4:
-        return 2
-    return 3 if count <= 9 else 4
-
-
-@kernel
-def _share_bucket(count, total):
-    if count * 20 >= total * 19:
-        return 7
-    if count * 5 >= total * 4:
-        return 6
-    if count * 5 >= total * 3:
-        return 5
-    if count * 5 >= total * 2:
-        return 4
-    if count * 5 >= total:
-        return 3
-    if count * 10 >= total:
-        return 2
-    return 1 if count * 20 >= total else 0
+# Bucket borders as tables: a chain of comparisons would mispredict at every candidate.
+_LENGTH_BUCKET = np.searchsorted([2, 3, 4, 5, 7, 10, 16, 32, 64], np.arange(65), side="right").astype(
+    np.int32
+)
+_COUNT_BUCKET = np.searchsorted([2, 3, 5, 10], np.arange(11), side="right").astype(np.int32)
+_SHARE_BUCKET = np.searchsorted([1, 2, 4, 8, 12, 16, 19], np.arange(21), side="right").astype(np.int32)
 
 
 @kernel
 def cell_of(source, length, count, total):
     """Calibration cell of a candidate: source, context length, its count, its share of the context."""
-    cell = source * LENGTHS + _length_bucket(length)
-    cell = cell * COUNTS + _count_bucket(count)
-    return cell * SHARES + _share_bucket(count, total)
+    cell = source * LENGTHS + int(_LENGTH_BUCKET[min(length, 64)])
+    cell = cell * COUNTS + int(_COUNT_BUCKET[min(count, 10)])
+    return cell * SHARES + int(_SHARE_BUCKET[min(20 * count // total, 20)])
 
 
 @kernel
-def _root_contexts(tree, n, node, length, pos, rows, column):
-    """Contexts of row 0 in one tree: the longest match, then shorter ones that occurred more often.
+def _root_contexts(text, leaf, inner, table, node, length, pos, tree, rows):
+    """Append the contexts of row 0 in one tree: its longest match, then shorter ones seen more often.
 
     A shorter context with the same count has the same occurrences and tells nothing new.
     """
-    text, leaf, inner, table = tree
     found = 0
     last = -1
+    at = int(rows[0, N_CONTEXTS])
     while length > 0 and found < CONTEXTS:
         node, code = descend(text, leaf, inner, table, node, length, pos)
         count = 1 if code < 0 else int(inner[code, COUNT])
         if count != last:
-            rows[0, column + 2 * found] = code
-            rows[0, column + 2 * found + 1] = length
+            column = CONTEXT0 + CONTEXT_FIELDS * (at + found)
+            rows[0, column] = tree
+            rows[0, column + 1] = code
+            rows[0, column + 2] = length
             found += 1
             last = count
         if length > JUMP:
@@ -132,47 +109,22 @@ def _root_contexts(tree, n, node, length, pos, rows, column):
             node = 0
         else:
             node, length, pos = shorten(text, leaf, inner, table, node, length, pos)
-    for k in range(found, CONTEXTS):
-        rows[0, column + 2 * k] = 0
-        rows[0, column + 2 * k + 1] = 0
+    rows[0, N_CONTEXTS] = at + found
 
 
 @kernel
-def _child_contexts(tree, n, rows, parent, row, column, token, active_code, active_length):
-    """Contexts of a new row in one tree: its parent's, where they go on with the row's token."""
-    text, leaf, inner, table = tree
-    found = 0
-    for k in range(CONTEXTS):
-        code = int(rows[parent, column + 2 * k])
-        length = int(rows[parent, column + 2 * k + 1])
-        if length == 0:
-            break
-        if code < 0 or length < int(inner[code, DEPTH]):
-            pos = ~code if code < 0 else int(inner[code, POS])
-            if pos + length >= n or int(text[pos + length]) != token:
-                continue
-        else:
-            code = child(text, leaf, inner, table, code, token)
-            if code == 0:
-                continue
-        length += 1
-        if code < 0 and ~code + length >= n:
-            # The end of the text: what follows there is what follows its longest repeated suffix.
-            code, length = active_code, active_length
-            if length == 0:
-                continue
-        rows[row, column + 2 * found] = code
-        rows[row, column + 2 * found + 1] = length
-        found += 1
-    for k in range(found, CONTEXTS):
-        rows[row, column + 2 * k] = 0
-        rows[row, column + 2 * k + 1] = 0
+def _step(text, leaf, inner, table, n, code, length, token):
+    """The locus one token further, 0 where the string does not go on with this token."""
+    if code < 0 or length < int(inner[code, DEPTH]):
+        pos = ~code if code < 0 else int(inner[code, POS])
+        return code if pos + length < n and int(text[pos + length]) == token else 0
+    return child(text, leaf, inner, table, code, token)
 
 
 @kernel
 def _offer(pool, keys, first, last, cells, token, source, cell):
     """Add a candidate of the current row, or one more piece of evidence for it; return the new end."""
-    p = float(cells[cell, 0]) / float(cells[cell, 1])
+    p = cells[cell, RATE]
     for k in range(first, last):
         if int(pool[k, TOKEN]) == token:
             had = int(pool[k, N_CELLS])
@@ -194,18 +146,16 @@ def _offer(pool, keys, first, last, cells, token, source, cell):
 
 
 @kernel
-def _offer_context(tree, n, code, length, pool, keys, first, last, cells, source):
+def _offer_context(text, leaf, inner, n, code, length, pool, keys, first, last, cells, source):
     """Offer the successors of one context."""
-    text, leaf, inner, table = tree
     pos = ~code if code < 0 else int(inner[code, POS])
     if code < 0 or length < int(inner[code, DEPTH]):
         if pos + length < n:
             token = int(text[pos + length])
             if token >= 0:
                 count = 1 if code < 0 else max(1, int(inner[code, COUNT]))
-                last = _offer(
-                    pool, keys, first, last, cells, token, source, cell_of(source, length, count, count)
-                )
+                cell = cell_of(source, length, count, count)
+                last = _offer(pool, keys, first, last, cells, token, source, cell)
         return last
     total = max(1, int(inner[code, COUNT]))
     v = int(inner[code, INNERS])
@@ -214,7 +164,8 @@ def _offer_context(tree, n, code, length, pool, keys, first, last, cells, source
         token = int(text[int(inner[v, POS]) + length])
         if token >= 0:
             count = max(1, int(inner[v, COUNT]))
-            last = _offer(pool, keys, first, last, cells, token, source, cell_of(source, length, count, total))
+            cell = cell_of(source, length, count, total)
+            last = _offer(pool, keys, first, last, cells, token, source, cell)
         v = int(inner[v, NEXT])
         seen += 1
     j = int(inner[code, LEAVES])
@@ -222,26 +173,39 @@ def _offer_context(tree, n, code, length, pool, keys, first, last, cells, source
     while j >= 0 and seen < MOST_LEAVES:
         token = int(text[j + length])
         if token >= 0:
-            last = _offer(pool, keys, first, last, cells, token, source, cell_of(source, length, 1, total))
+            cell = cell_of(source, length, 1, total)
+            last = _offer(pool, keys, first, last, cells, token, source, cell)
         j = int(leaf[j, L_NEXT])
         seen += 1
     return last
 
 
 @kernel
-def _offer_ngrams(table, recent, valid, pool, keys, first, last, cells):
+def _offer_ngrams(table, recent, rows, row, pool, keys, first, last, cells):
     """Offer the successors of the two longest short contexts that the n-gram index holds."""
+    window = np.empty(ORDERS, np.int32)
+    valid = 0
+    up = row
+    while up > 0 and valid < ORDERS:
+        window[ORDERS - 1 - valid] = rows[up, TOKEN]
+        valid += 1
+        up = int(rows[up, PARENT])
+    k = 0
+    while valid < ORDERS and k < int(recent[ORDERS]):
+        window[ORDERS - 1 - valid] = recent[ORDERS - 1 - k]
+        valid += 1
+        k += 1
     found = 0
     for order in range(valid, 0, -1):
-        row = find_context(table, recent, ORDERS, order)
-        if row < 0:
+        at = find_context(table, window, ORDERS, order)
+        if at < 0:
             continue
-        total = max(1, int(table[row, TOTAL]))
+        total = max(1, int(table[at, TOTAL]))
         for field in range(FIRST, NGRAM_FIELDS, 2):
-            count = int(table[row, field + 1])
+            count = int(table[at, field + 1])
             if count > 0:
                 cell = cell_of(NGRAM, order, count, total)
-                last = _offer(pool, keys, first, last, cells, int(table[row, field]), NGRAM, cell)
+                last = _offer(pool, keys, first, last, cells, int(table[at, field]), NGRAM, cell)
         found += 1
         if found == 2:
             break
@@ -284,15 +248,21 @@ def _pop(heap, size, keys):
 
 
 @kernel
-def draft(trees, state, cursors, ngrams, recent, cells, costs, rows, probs, pool, keys, heap):
+def draft(
+    text0, leaf0, inner0, table0, state,
+    text1, leaf1, inner1, table1, cursor1,
+    text2, leaf2, inner2, table2, cursor2,
+    ngrams, recent, cells, costs, rows, probs, pool, keys, bits, heap, waits,
+):  # fmt: skip
     """Grow a draft tree of at most ``rows.shape[0] - 1`` nodes; return (rows grown, rows worth drafting).
 
     Args:
-        trees: three (text, leaf, inner, table): the session's tree, and two generations of history.
-        state: the session tree's state; its active point is the match.
-        cursors: int64 [2, CURSOR_FIELDS], one per generation of history, up to date with its tree.
-        ngrams: table of the n-gram index, no rows where it is not used.
-        recent: int32 [ORDERS + 1], the last tokens of the context and how many of them are valid.
+        text0: and leaf0, inner0, table0, state: the session's tree; its active point is the match.
+        text1: and leaf1, inner1, table1, cursor1: the newer generation of history, with a cursor (int64
+            [CURSOR_FIELDS]) that is up to date with it.
+        text2: and leaf2, inner2, table2, cursor2: likewise the older generation.
+        ngrams: table of the n-gram index; no rows where it is not used.
+        recent: int32 [ORDERS + 1], the last tokens of the context, newest last, and how many are valid.
         cells: float32 [CELLS, 2], the calibration.
         costs: float32 [at least nodes + 1], t(k + 1) / t(1) for a draft of k nodes.
 
@@ -302,79 +272,117 @@ def draft(trees, state, cursors, ngrams, recent, cells, costs, rows, probs, pool
 
     Cost: O(nodes × contexts × log nodes).
     """
-    n = int(state[S_N])
-    text, leaf, inner, table = trees[0]
-    active_length = n - int(state[S_SUFFIX])
+    n0, n1, n2 = int(state[S_N]), int(cursor1[C_N]), int(cursor2[C_N])
+    active_length = n0 - int(state[S_SUFFIX])
     active_code = int(state[S_NODE])
     if int(state[S_BELOW]) > 0:
-        active_code = child(text, leaf, inner, table, active_code, int(text[n - int(state[S_BELOW])]))
-    for k in range(TREES):
-        column = CONTEXT0 + 2 * CONTEXTS * k
-        if k == 0:
-            _root_contexts(trees[0], n, int(state[S_NODE]), active_length, int(state[S_SUFFIX]), rows, column)
-        else:
-            cursor = cursors[k - 1]
-            _root_contexts(
-                trees[k], cursor[C_N], cursor[C_NODE], cursor[C_LENGTH], cursor[C_POS], rows, column
-            )
+        active_code = child(text0, leaf0, inner0, table0, active_code, int(text0[n0 - int(state[S_BELOW])]))
     rows[0, TOKEN] = -1
     rows[0, PARENT] = -1
     rows[0, ROW_DEPTH] = 0
+    rows[0, N_CONTEXTS] = 0
     probs[0] = 1.0
-    window = np.empty(ORDERS, np.int32)
-    pooled = 0
-    waiting = 0
+    _root_contexts(
+        text0, leaf0, inner0, table0, int(state[S_NODE]), active_length, int(state[S_SUFFIX]), 0, rows
+    )
+    _root_contexts(
+        text1,
+        leaf1,
+        inner1,
+        table1,
+        int(cursor1[C_NODE]),
+        int(cursor1[C_LENGTH]),
+        int(cursor1[C_POS]),
+        1,
+        rows,
+    )
+    _root_contexts(
+        text2,
+        leaf2,
+        inner2,
+        table2,
+        int(cursor2[C_NODE]),
+        int(cursor2[C_LENGTH]),
+        int(cursor2[C_POS]),
+        2,
+        rows,
+    )
+    pooled = 0  # candidates in the pool
+    waiting = 0  # candidates on the heap
     row = 0
     most = rows.shape[0] - 1
+    # Only the most - row largest keys will ever leave the heap. Candidates are counted by bucket of their key;
+    # `floor` is the lowest bucket that can still matter, `above` how many wait in it or higher.
+    waits[:] = 0
+    floor = 0
+    above = 0
     best = 1.0 / costs[0]
     chosen = 0
     expected = 1.0
     while True:
-        # Expand: gather what may follow this row from all sources, and let it wait on the heap.
+        # Expand: move the parent's contexts one token on, and gather what followed them.
         first = pooled
         last = first
-        for k in range(TREES):
-            column = CONTEXT0 + 2 * CONTEXTS * k
-            size = n if k == 0 else cursors[k - 1, C_N]
-            for c in range(CONTEXTS):
-                length = int(rows[row, column + 2 * c + 1])
-                if length == 0:
-                    break
+        parent = int(rows[row, PARENT])
+        token = int(rows[row, TOKEN])
+        had = int(rows[max(parent, 0), N_CONTEXTS])
+        have = 0
+        for c in range(had):
+            column = CONTEXT0 + CONTEXT_FIELDS * c
+            if row == 0:
+                tree, code, length = int(rows[0, column]), int(rows[0, column + 1]), int(rows[0, column + 2])
+            else:
+                tree = int(rows[parent, column])
+                code = int(rows[parent, column + 1])
+                length = int(rows[parent, column + 2])
+                if tree == 0:
+                    code = _step(text0, leaf0, inner0, table0, n0, code, length, token)
+                elif tree == 1:
+                    code = _step(text1, leaf1, inner1, table1, n1, code, length, token)
+                else:
+                    code = _step(text2, leaf2, inner2, table2, n2, code, length, token)
+                if code == 0:
+                    continue
+                length += 1
+                if tree == 0 and code < 0 and ~code + length >= n0:
+                    # The end of the text: what follows it is what followed its longest repeated suffix.
+                    code, length = active_code, active_length
+                    if length == 0:
+                        continue
+                column = CONTEXT0 + CONTEXT_FIELDS * have
+                rows[row, column] = tree
+                rows[row, column + 1] = code
+                rows[row, column + 2] = length
+            have += 1
+            if tree == 0:
                 last = _offer_context(
-                    trees[k],
-                    size,
-                    int(rows[row, column + 2 * c]),
-                    length,
-                    pool,
-                    keys,
-                    first,
-                    last,
-                    cells,
-                    SESSION if k == 0 else HISTORY,
+                    text0, leaf0, inner0, n0, code, length, pool, keys, first, last, cells, SESSION
                 )
+            elif tree == 1:
+                last = _offer_context(
+                    text1, leaf1, inner1, n1, code, length, pool, keys, first, last, cells, HISTORY
+                )
+            else:
+                last = _offer_context(
+                    text2, leaf2, inner2, n2, code, length, pool, keys, first, last, cells, HISTORY
+                )
+        rows[row, N_CONTEXTS] = have
         if ngrams.shape[0] > 0:
-            valid = 0
-            up = row
-            while up > 0 and valid < ORDERS:
-                window[ORDERS - 1 - valid] = rows[up, TOKEN]
-                valid += 1
-                up = int(rows[up, PARENT])
-            k = 0
-            while valid < ORDERS and k < recent[ORDERS]:
-                window[ORDERS - 1 - valid] = recent[ORDERS - 1 - k]
-                valid += 1
-                k += 1
-            last = _offer_ngrams(ngrams, window, valid, pool, keys, first, last, cells)
+            last = _offer_ngrams(ngrams, recent, rows, row, pool, keys, first, last, cells)
         total = 0.0
         for k in range(first, last):
             total += keys[k]
         scale = probs[row] if total <= 1.0 else probs[row] / total
         for k in range(first, last):
             keys[k] *= scale
-            if keys[k] >= LEAST:
+            bucket = (int(bits[k]) >> _BITS_SHIFT) - _BITS_LEAST
+            if bucket >= floor:
+                waits[bucket] += 1
+                above += 1
                 # Kept candidates move together: the pool holds no holes.
                 if pooled != k:
-                    pool[pooled] = pool[k]
+                    for field in range(CELL0 + int(pool[k, N_CELLS])):
+                        pool[pooled, field] = pool[k, field]
                     keys[pooled] = keys[k]
                 pool[pooled, PARENT] = row
                 waiting = _push(heap, waiting, keys, pooled)
@@ -384,27 +392,21 @@ def draft(trees, state, cursors, ngrams, recent, cells, costs, rows, probs, pool
         # The most probable candidate becomes the next row.
         k = _pop(heap, waiting, keys)
         waiting -= 1
+        waits[(int(bits[k]) >> _BITS_SHIFT) - _BITS_LEAST] -= 1
+        above -= 1
         row += 1
-        parent = int(pool[k, PARENT])
-        for field in range(CONTEXT0):
+        while above - int(waits[floor]) >= most - row and floor < BUCKETS - 1:
+            above -= int(waits[floor])
+            floor += 1
+        for field in range(CELL0 + int(pool[k, N_CELLS])):
             rows[row, field] = pool[k, field]
-        rows[row, ROW_DEPTH] = rows[parent, ROW_DEPTH] + 1
+        rows[row, ROW_DEPTH] = rows[int(pool[k, PARENT]), ROW_DEPTH] + 1
         probs[row] = keys[k]
         expected += keys[k]
         if expected / costs[row] > best:
             best = expected / costs[row]
             chosen = row
-        if row < most:
-            token = int(rows[row, TOKEN])
-            for t in range(TREES):
-                column = CONTEXT0 + 2 * CONTEXTS * t
-                if t == 0:
-                    _child_contexts(
-                        trees[0], n, rows, parent, row, column, token, active_code, active_length
-                    )
-                else:
-                    _child_contexts(trees[t], cursors[t - 1, C_N], rows, parent, row, column, token, 0, 0)
-        else:
+        if row == most:
             break
     return row, chosen
 
@@ -431,12 +433,13 @@ def learn(rows, grown, emitted, cells, limit):
         hit = int(rows[row, TOKEN]) == int(emitted[depth - 1])
         for k in range(int(rows[row, N_CELLS])):
             cell = int(rows[row, CELL0 + k])
-            if cells[cell, 1] >= limit:
-                cells[cell, 0] *= 0.5
-                cells[cell, 1] *= 0.5
-            cells[cell, 1] += 1.0
+            if cells[cell, TRIALS] >= limit:
+                cells[cell, HITS] *= 0.5
+                cells[cell, TRIALS] *= 0.5
+            cells[cell, TRIALS] += 1.0
             if hit:
-                cells[cell, 0] += 1.0
+                cells[cell, HITS] += 1.0
+            cells[cell, RATE] = cells[cell, HITS] / cells[cell, TRIALS]
         if hit:
             rows[row, SOURCE] = ~int(rows[row, SOURCE])
             confirmed += 1

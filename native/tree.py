@@ -461,9 +461,7 @@ def advance_cursor(text, leaf, inner, table, n, cursor, recent, tokens):
         held = length
         node2, length2, pos2 = 0, 0, 0
         for k in range(WINDOW - fed, WINDOW):
-            node2, length2, pos2 = _advance(
-                text, leaf, inner, table, n, node2, length2, pos2, int(recent[k])
-            )
+            node2, length2, pos2 = _advance(text, leaf, inner, table, n, node2, length2, pos2, int(recent[k]))
         if length2 >= held:
             node, length, pos = node2, length2, pos2
         else:  # longer than the window: the string stands, but a split may have put a node on its path

@@ -29,14 +29,18 @@ def check_tree(text: Any, leaf: Any, inner: Any, table: Any, state: Any) -> None
         while child >= 0:
             below = inner[child]
             assert below[native.PARENT] == v, f"inner node {child} is listed under {v}, has parent {below}"
-            assert below[native.PREV] == prev, f"inner node {child} is wrongly linked to its siblings: {below}"
+            assert below[native.PREV] == prev, (
+                f"inner node {child} is wrongly linked to its siblings: {below}"
+            )
             assert depth[child] > depth[v], f"inner node {child} is not deeper than its parent {v}"
             start = int(below[native.POS])
             same = text[start : start + depth[v]] == text[pos : pos + depth[v]]
             assert same.all(), f"inner node {child} does not start with the string of its parent {v}"
             first_tokens.append(int(text[start + depth[v]]))
             total += int(below[native.COUNT])
-            assert native.child(text, leaf, inner, table, v, first_tokens[-1]) == child, f"inner {child} not in table"
+            assert native.child(text, leaf, inner, table, v, first_tokens[-1]) == child, (
+                f"inner {child} not in table"
+            )
             prev, child = child, int(below[native.NEXT])
         child, prev = int(row[native.LEAVES]), -1
         while child >= 0:
@@ -51,9 +55,13 @@ def check_tree(text: Any, leaf: Any, inner: Any, table: Any, state: Any) -> None
             assert child + depth[v] < n, f"leaf {child} has an empty edge under {v}"
             first_tokens.append(int(text[child + depth[v]]))
             total += counted
-            assert native.child(text, leaf, inner, table, v, first_tokens[-1]) == ~child, f"leaf {child} not in table"
+            assert native.child(text, leaf, inner, table, v, first_tokens[-1]) == ~child, (
+                f"leaf {child} not in table"
+            )
             prev, child = child, int(leaf[child, native.L_NEXT])
-        assert len(first_tokens) == len(set(first_tokens)), f"inner node {v} has two children with one first token"
+        assert len(first_tokens) == len(set(first_tokens)), (
+            f"inner node {v} has two children with one first token"
+        )
         assert v == 0 or len(first_tokens) >= 2, f"inner node {v} has {len(first_tokens)} children"
         children += len(first_tokens)
         count = int(row[native.COUNT])
@@ -61,7 +69,9 @@ def check_tree(text: Any, leaf: Any, inner: Any, table: Any, state: Any) -> None
         if v:
             link = int(row[native.LINK])
             assert 0 <= link < inners, f"inner node {v} links to {link}"
-            assert depth[link] == depth[v] - 1, f"inner node {v} links to {link}, which is not one token shorter"
+            assert depth[link] == depth[v] - 1, (
+                f"inner node {v} links to {link}, which is not one token shorter"
+            )
             there = int(inner[link, native.POS])
             same = text[there : there + depth[link]] == text[pos + 1 : pos + depth[v]]
             assert same.all(), f"inner node {v} links to {link}, which is another string"
@@ -69,7 +79,9 @@ def check_tree(text: Any, leaf: Any, inner: Any, table: Any, state: Any) -> None
     used = int((table != 0).sum())
     assert used == int(state[native.S_USED]) == children, f"table: {used} used, {children} children"
     node, below_node = int(state[native.S_NODE]), int(state[native.S_BELOW])
-    assert depth[node] + below_node == n - suffixes, f"active point at {node} + {below_node}, pending {n - suffixes}"
+    assert depth[node] + below_node == n - suffixes, (
+        f"active point at {node} + {below_node}, pending {n - suffixes}"
+    )
     start = int(inner[node, native.POS])
     same = text[start : start + depth[node]] == text[suffixes : suffixes + depth[node]]
     assert same.all(), f"the active node {node} is not on the path of the pending suffix"

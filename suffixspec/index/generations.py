@@ -59,13 +59,15 @@ class GenerationalIndex:
         """Live text positions, sentinels included."""
         return sum(len(tree) for tree in self._trees)
 
-    def add(self, tokens: ArrayLike) -> None:
+    def add(self, tokens: ArrayLike, *, context: ArrayLike = ()) -> None:
         """Append one sequence. Changes the index, and may drop the oldest generation.
 
         A sequence longer than a generation's share admits keeps its tail.
 
         Args:
             tokens: int [k], each 0 to 2**31 - 1; an empty sequence changes nothing.
+            context: int [c], what stood before the sequence: matched, so that the first tokens of the
+                sequence can be drafted, and not counted.
 
         Cost: as ``SuffixTree.extend``.
 
@@ -73,13 +75,16 @@ class GenerationalIndex:
             TypeError: not integers.
             ValueError: not one-dimensional, or a token out of range (nothing is added).
         """
-        sequence = as_tokens(tokens)
+        sequence, before = as_tokens(tokens), as_tokens(context)
         if sequence.size == 0:
             return
-        sequence = sequence[-self._longest :]
-        if self._trees[0].nbytes_at_most(sequence.size + 1) > self._share:
+        if sequence.size + before.size > self._longest:
+            before = before[:0]
+            sequence = sequence[-self._longest :]
+        if self._trees[0].nbytes_at_most(before.size + sequence.size + 1) > self._share:
             self._trees.appendleft(SuffixTree())  # maxlen drops the oldest
             self._epoch += 1
+        self._trees[0].extend(before, counted=False)
         self._trees[0].extend(sequence)
         self._trees[0].end_sequence()
 
@@ -112,19 +117,20 @@ class GenerationalCursor:
     def extend(self, tokens: ArrayLike) -> None:
         """Feed tokens, int [k]; a negative one resets the cursor. Cost: amortised O(generations) per token."""
         checked = as_tokens(tokens, allow_negative=True)
-        for cursor in self._current():
+        for cursor in self.current():
             cursor.extend(checked)
 
     def matches(self) -> list[Match]:
         """The longest suffix fed that occurs in each live generation, newest generation first."""
-        return [cursor.match() for cursor in self._current()]
+        return [cursor.match() for cursor in self.current()]
 
     def reset(self) -> None:
         """Forget what was fed."""
-        for cursor in self._current():
+        for cursor in self.current():
             cursor.reset()
 
-    def _current(self) -> list[Cursor]:
+    def current(self) -> list[Cursor]:
+        """A cursor per live generation, newest first."""
         if self._epoch != self._index.epoch:
             by_tree = {id(cursor.tree): cursor for cursor in self._cursors}
             recent = self._cursors[0].recent()

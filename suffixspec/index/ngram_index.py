@@ -26,8 +26,9 @@ class NgramIndex:
         if slots < 1:
             raise ValueError(f"expected at least one slot, got {slots}")
         rows = -(-slots // native.WAYS) * native.WAYS
-        self._table = np.zeros((rows, native.ROW_FIELDS), np.int32)
-        self._tail = np.zeros(native.TAIL_FIELDS, np.int32)
+        # As the kernels take them; read-only for everybody else.
+        self.table = np.zeros((rows, native.ROW_FIELDS), np.int32)
+        self.tail = np.zeros(native.TAIL_FIELDS, np.int32)
 
     def extend(self, tokens: ArrayLike) -> None:
         """Count a block of tokens, int [k] of 0 to 2**31 - 1. Changes the index. Cost: O(4) per token.
@@ -36,11 +37,11 @@ class NgramIndex:
             TypeError: not integers.
             ValueError: not one-dimensional, or a token out of range (nothing is counted).
         """
-        native.extend(self._table, self._tail, as_tokens(tokens))
+        native.extend(self.table, self.tail, as_tokens(tokens))
 
     def end_sequence(self) -> None:
         """What comes next follows nothing. Changes the index. Cost: O(1)."""
-        self._tail[:] = 0
+        self.tail[:] = 0
 
     def successors(self, context: ArrayLike, order: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """The successors of the last ``order`` tokens of ``context``, most frequent first. Changes nothing.
@@ -56,8 +57,8 @@ class NgramIndex:
             raise ValueError(
                 f"expected an order from 1 to {min(native.ORDERS, tokens.shape[0])}, got {order}"
             )
-        row = native.find_context(self._table, tokens, tokens.shape[0], order)
-        pairs = self._table[row, native.FIRST :].reshape(-1, 2) if row >= 0 else np.zeros((0, 2), np.int32)
+        row = native.find_context(self.table, tokens, tokens.shape[0], order)
+        pairs = self.table[row, native.FIRST :].reshape(-1, 2) if row >= 0 else np.zeros((0, 2), np.int32)
         pairs = pairs[pairs[:, 1] > 0]
         pairs = pairs[np.argsort(-pairs[:, 1], kind="stable")]
         return pairs[:, 0].copy(), pairs[:, 1].copy()
@@ -65,7 +66,7 @@ class NgramIndex:
     @property
     def nbytes(self) -> int:
         """Allocated bytes; fixed from the start."""
-        return self._table.nbytes + self._tail.nbytes
+        return self.table.nbytes + self.tail.nbytes
 
     def check(self) -> None:
         """Verify every invariant; for tests. Cost: O(slots).
@@ -73,12 +74,18 @@ class NgramIndex:
         Raises:
             AssertionError: names the broken row.
         """
-        counts = self._table[:, native.FIRST + 1 :: 2]
-        for row in np.flatnonzero(self._table[:, native.KEY]):
+        counts = self.table[:, native.FIRST + 1 :: 2]
+        for row in np.flatnonzero(self.table[:, native.KEY]):
             held = counts[row]
-            assert (held[held.argmin() :] == 0).all() or (held > 0).all(), f"row {row} has a gap: {self._table[row]}"
-            assert held.max() <= self._table[row, native.TOTAL], f"row {row} counts too much: {self._table[row]}"
-            tokens = self._table[row, native.FIRST :: 2][held > 0]
-            assert len(set(tokens.tolist())) == tokens.size, f"row {row} lists a token twice: {self._table[row]}"
-        empty = self._table[self._table[:, native.KEY] == 0]
+            assert (held[held.argmin() :] == 0).all() or (held > 0).all(), (
+                f"row {row} has a gap: {self.table[row]}"
+            )
+            assert held.max() <= self.table[row, native.TOTAL], (
+                f"row {row} counts too much: {self.table[row]}"
+            )
+            tokens = self.table[row, native.FIRST :: 2][held > 0]
+            assert len(set(tokens.tolist())) == tokens.size, (
+                f"row {row} lists a token twice: {self.table[row]}"
+            )
+        empty = self.table[self.table[:, native.KEY] == 0]
         assert not empty.any(), "an empty row holds counts"

@@ -147,7 +147,7 @@ class SuffixTree:
             self._leaf = _grown(self._leaf, capacity)
         taken = 0
         while True:
-            taken = native.extend(*self._arrays, self._state, tokens, taken, counted)
+            taken = native.extend(*self.arrays, self._state, tokens, taken, counted)
             if taken == tokens.shape[0]:
                 return
             self._make_room()
@@ -161,19 +161,23 @@ class SuffixTree:
         slots = self._table.shape[0]
         if used > slots * 3 // 4 - 2:
             self._table = np.zeros(slots + max(_LEAST_STEP, slots // _GROWTH), np.uint32)
-            native.rehash(*self._arrays, self._state)
+            native.rehash(*self.arrays, self._state)
 
     @property
-    def _arrays(self) -> tuple[Any, Any, Any, Any]:
+    def arrays(self) -> tuple[Any, Any, Any, Any]:
+        """(text, leaf, inner, table) as the kernels take them; new ones after the tree has grown."""
         return self._text, self._leaf, self._inner, self._table
+
+    @property
+    def state(self) -> NDArray[np.int64]:
+        """Sizes and active point as the kernels take them."""
+        return self._state
 
     # -- strings ----------------------------------------------------------------------------------
 
     def longest_suffix(self) -> Match:
         """The longest suffix of the text that starts at an earlier position too. Changes nothing. Cost: O(1)."""
-        return Match(
-            self.pending, int(self._state[native.S_SUFFIX]), int(self._state[native.S_NODE])
-        )
+        return Match(self.pending, int(self._state[native.S_SUFFIX]), int(self._state[native.S_NODE]))
 
     def find(self, tokens: ArrayLike) -> Match | None:
         """Find a string, None where it does not occur. Changes nothing. Cost: O(length)."""
@@ -181,7 +185,7 @@ class SuffixTree:
         if wanted.size and wanted.dtype.kind in "iu" and wanted.min() < 0:
             return None  # sentinels are nobody's text
         wanted = as_tokens(wanted)
-        length, node, pos = native.find(*self._arrays, len(self), wanted)
+        length, node, pos = native.find(*self.arrays, len(self), wanted)
         return Match(length, pos, node) if length == wanted.shape[0] else None
 
     def shorter(self, match: Match) -> Match:
@@ -193,7 +197,7 @@ class SuffixTree:
         if match.length == 0:
             raise ValueError("expected a match of at least one token, got the empty one")
         node, _ = self._locus(match)
-        node, length, pos = native.shorten(*self._arrays, node, match.length, match.pos)
+        node, length, pos = native.shorten(*self.arrays, node, match.length, match.pos)
         return Match(length, pos, node)
 
     def count(self, match: Match) -> int:
@@ -236,7 +240,7 @@ class SuffixTree:
                 f"expected a match of this tree ({len(self)} positions), got one that ends at "
                 f"{match.pos + match.length}"
             )
-        node, code = native.descend(*self._arrays, match.node, match.length, match.pos)
+        node, code = native.descend(*self.arrays, match.node, match.length, match.pos)
         return int(node), int(code)
 
     def cursor(self) -> Cursor:
@@ -248,7 +252,7 @@ class SuffixTree:
     @property
     def nbytes(self) -> int:
         """Allocated capacity in bytes."""
-        return sum(int(array.nbytes) for array in (*self._arrays, self._state))
+        return sum(int(array.nbytes) for array in (*self.arrays, self._state))
 
     def nbytes_at_most(self, more: int) -> int:
         """Upper bound of ``nbytes`` after ``more`` further tokens, whatever they are. Cost: O(1)."""
@@ -272,7 +276,9 @@ class SuffixTree:
     def live_nbytes(self) -> int:
         """Bytes in use: what is left of ``nbytes`` without room for growth and empty slots."""
         n, inners = len(self), int(self._state[native.S_INNERS])
-        return 4 * (n + native.LEAF_FIELDS * n + native.INNER_FIELDS * inners + int(self._state[native.S_USED]))
+        return 4 * (
+            n + native.LEAF_FIELDS * n + native.INNER_FIELDS * inners + int(self._state[native.S_USED])
+        )
 
     def check(self) -> None:
         """Verify every invariant; for tests. Cost: O(nodes × length of the text) at worst.
@@ -282,7 +288,7 @@ class SuffixTree:
         """
         from suffixspec.index.checks import check_tree
 
-        check_tree(*self._arrays, self._state)
+        check_tree(*self.arrays, self._state)
 
 
 class Cursor:
@@ -315,13 +321,18 @@ class Cursor:
 
     def _feed(self, tokens: NDArray[np.int32]) -> None:
         tree = self.tree
-        native.advance_cursor(*tree._arrays, len(tree), self._cursor, self._recent, tokens)
+        native.advance_cursor(*tree.arrays, len(tree), self._cursor, self._recent, tokens)
+
+    @property
+    def state(self) -> NDArray[np.int64]:
+        """The cursor as the kernels take it, up to date with the tree."""
+        if self._cursor[native.C_N] != len(self.tree):
+            self._feed(_NO_TOKENS)
+        return self._cursor
 
     def match(self) -> Match:
         """The longest suffix of the tokens fed so far that occurs in the tree now."""
-        if self._cursor[native.C_N] != len(self.tree):
-            self._feed(_NO_TOKENS)
-        node, length, pos = (int(x) for x in self._cursor[:3])
+        node, length, pos = (int(x) for x in self.state[:3])
         return Match(length, pos, node)
 
     def recent(self) -> NDArray[np.int32]:
@@ -354,7 +365,8 @@ def as_tokens(tokens: ArrayLike, *, allow_negative: bool = False) -> NDArray[np.
     if high >= _TOKEN_LIMIT or (low < 0 and not allow_negative) or low < -_TOKEN_LIMIT:
         wrong = high if high >= _TOKEN_LIMIT else low
         raise ValueError(f"expected token ids from 0 to {_TOKEN_LIMIT - 1}, got {wrong}")
-    return np.ascontiguousarray(array, np.int32)
+    # The kernels are compiled for arrays of one kind: contiguous and writeable.
+    return np.require(array, np.int32, ["C_CONTIGUOUS", "WRITEABLE"])
 
 
 def _index(value: Any, what: str) -> int:

@@ -1,0 +1,64 @@
+"""Compile every kernel once, before the first token waits for it."""
+
+import numba
+import numpy as np
+
+from . import draft, ngram, tree
+
+_done = False
+
+
+def warm_up() -> None:
+    """Compile every entry point for the declared types, then forbid further compilation.
+
+    After it, an array that is strided, read-only or of another dtype raises TypeError instead of compiling
+    one more version silently. Cost: some 20 s the first time on a machine, tens of milliseconds with a warm
+    cache; nothing when called again.
+    """
+    global _done  # noqa: PLW0603 (compiled kernels are state of the process)
+    if _done:
+        return
+    text, leaf = np.zeros(8, np.int32), np.zeros((8, tree.LEAF_FIELDS), np.int32)
+    inner, table = np.zeros((8, tree.INNER_FIELDS), np.int32), np.zeros(32, np.uint32)
+    inner[0] = (-1, 0, 0, 0, 0, -1, -1, -1, -1)
+    state, cursor = np.zeros(tree.STATE_FIELDS, np.int64), np.zeros(tree.CURSOR_FIELDS, np.int64)
+    state[tree.S_INNERS] = 1
+    recent, tokens = np.zeros(tree.WINDOW, np.int32), np.zeros(2, np.int32)
+    arrays = text, leaf, inner, table
+    tree.extend(*arrays, state, tokens, 0, True)
+    tree.rehash(*arrays, state)
+    tree.find(*arrays, 2, tokens)
+    node, code = tree.descend(*arrays, 0, 0, 0)
+    tree.shorten(*arrays, node, 1, 0)
+    tree.successors(text, leaf, inner, 2, code, 0, tokens.copy(), tokens.copy())
+    tree.advance_cursor(*arrays, 2, cursor, recent, tokens)
+    ngrams, tail = np.zeros((4, ngram.ROW_FIELDS), np.int32), np.zeros(ngram.TAIL_FIELDS, np.int32)
+    ngram.extend(ngrams, tail, tokens)
+    ngram.find_context(ngrams, tokens, 2, 1)
+    rows, keys = np.zeros((3, draft.ROW_FIELDS), np.int32), np.zeros(draft.POOL, np.float32)
+    cells = np.ones((draft.CELLS, 3), np.float32)
+    draft.draft(
+        *arrays, state, *arrays, cursor, *arrays, cursor, ngrams, tail, cells, np.ones(3, np.float32), rows,
+        np.zeros(3, np.float32), np.zeros((draft.POOL, draft.POOL_FIELDS), np.int32), keys,
+        keys.view(np.int32), np.zeros(draft.POOL, np.int32), np.zeros(draft.BUCKETS, np.int32),
+    )  # fmt: skip
+    draft.learn(rows, 1, tokens, cells, 8.0)
+    if not numba.config.DISABLE_JIT:
+        for kernel in _ENTRY_POINTS:
+            kernel.disable_compile()
+    _done = True
+
+
+_ENTRY_POINTS = (
+    tree.extend,
+    tree.rehash,
+    tree.find,
+    tree.descend,
+    tree.shorten,
+    tree.successors,
+    tree.advance_cursor,
+    ngram.extend,
+    ngram.find_context,
+    draft.draft,
+    draft.learn,
+)

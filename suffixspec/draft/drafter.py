@@ -1,0 +1,74 @@
+"""What a drafter is, for the engine, the replay and the serving integrations alike."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from suffixspec.draft.tree import DraftTree
+
+
+@runtime_checkable
+class DraftSession(Protocol):
+    """The drafter's side of one agent loop.
+
+    A turn is ``sync`` with its prompt, then any number of steps, then ``end_turn``; a step is ``draft``, the
+    target's verification, and ``accept`` with what the target wrote.
+    """
+
+    def sync(self, prompt_ids: ArrayLike) -> int:
+        """Begin a turn: make ``prompt_ids`` (int [n]) the context; return how many tokens were known already."""
+        ...
+
+    def draft(self, max_nodes: int | None = None) -> DraftTree:
+        """Propose what comes next, at most ``max_nodes`` nodes and as many as pay. Changes no index."""
+        ...
+
+    def accept(self, emitted: NDArray[np.int32]) -> None:
+        """Append the target's tokens (int32 [accepted + 1]) to the context and learn from them."""
+        ...
+
+    def sources(self, nodes: int) -> NDArray[np.int32]:
+        """int32 [nodes]: where the first nodes of the last draft came from; 0 session, 1 history, 2 n-gram."""
+        ...
+
+    def end_turn(self) -> None:
+        """The model's output is complete: what was emitted since ``sync``."""
+        ...
+
+    def close(self) -> None:
+        """End the session: its outputs become history for later ones."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Allocated bytes of the session's own indexes."""
+        ...
+
+    @property
+    def indexed_tokens(self) -> int:
+        """Tokens those indexes hold."""
+        ...
+
+
+@runtime_checkable
+class Drafter(Protocol):
+    """Proposes draft trees from text alone; shared by all sessions of one target."""
+
+    name: str
+
+    def session(self, namespace: str = "default") -> DraftSession:
+        """Begin an agent loop that shares the history of ``namespace``."""
+        ...
+
+    @property
+    def nbytes(self) -> int:
+        """Allocated bytes of what outlives a session."""
+        ...
+
+    @property
+    def indexed_tokens(self) -> int:
+        """Tokens that what outlives a session holds."""
+        ...

@@ -1,0 +1,254 @@
+"""The drafter over the indexes: suffix tree, history and n-grams, in any combination."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from suffixspec.cost import CostCurve
+from suffixspec.draft.calibration import Calibration
+from suffixspec.draft.tree import EMPTY, DraftTree
+from suffixspec.index.history import History
+from suffixspec.index.ngram_index import NgramIndex
+from suffixspec.index.session import SessionIndex
+from suffixspec.index.suffix_tree import SuffixTree, as_tokens
+from suffixspec.native import draft as native
+from suffixspec.native import ngram as native_ngram
+from suffixspec.native import tree as native_tree
+
+HistoryMode = Literal["off", "session", "namespace"]
+HISTORY_MODES: tuple[HistoryMode, ...] = ("off", "session", "namespace")
+
+_NO_ROWS = np.zeros((0, native_ngram.ROW_FIELDS), np.int32)
+
+
+class IndexDrafter:
+    """Drafts from what was read and written before.
+
+    For each node of a draft, the longest contexts in the session's tree and in the history, and the short
+    contexts of the n-gram index, name the tokens that followed them; the calibration says what such evidence
+    has been worth; the tree grows best first under the node budget; and the cost curve says how much of it
+    pays.
+
+    Args:
+        name: what reports call it.
+        suffix: draft from suffix trees (the session's, and history's).
+        ngram: draft from an n-gram index per namespace.
+        history: ``"off"``: each turn stands alone, its prompt and output are all there is. ``"session"``: the
+            index of a session is carried over its turns. ``"namespace"``: outputs of earlier sessions of the
+            namespace too.
+        max_nodes: upper bound of a draft.
+        cost: what a forward of the target costs; the node budget follows it. None drafts all that was found.
+        history_bytes: memory for the outputs of earlier sessions, all namespaces together.
+        ngram_slots: contexts that an n-gram index holds; 40 bytes each.
+    """
+
+    def __init__(
+        self,
+        *,
+        name: str = "suffix",
+        suffix: bool = True,
+        ngram: bool = False,
+        history: HistoryMode = "namespace",
+        max_nodes: int = 32,
+        cost: CostCurve | None = None,
+        history_bytes: int = 1 << 30,
+        ngram_slots: int = 1 << 16,
+    ) -> None:
+        if not suffix and not ngram:
+            raise ValueError("expected at least one of suffix and ngram, got neither")
+        if history not in HISTORY_MODES:
+            raise ValueError(f"expected history to be one of {', '.join(HISTORY_MODES)}, got {history!r}")
+        if max_nodes < 1:
+            raise ValueError(f"expected max_nodes of at least 1, got {max_nodes}")
+        self.name = name
+        self.suffix = suffix
+        self.ngram = ngram
+        self.history_mode = history
+        self.max_nodes = max_nodes
+        self.calibration = Calibration()
+        self.history = History(budget_bytes=history_bytes)
+        self._ngram_slots = ngram_slots
+        self._ngrams: dict[str, NgramIndex] = {}
+        self.set_cost(cost)
+
+    def set_cost(self, cost: CostCurve | None) -> None:
+        """Follow another cost curve from the next draft on; None drafts all that was found."""
+        self.costs: NDArray[np.float32] = (
+            np.ones(self.max_nodes + 1, np.float32) if cost is None else cost.table(self.max_nodes)
+        )
+
+    def session(self, namespace: str = "default") -> IndexDraftSession:
+        """Begin an agent loop that shares the history of ``namespace``."""
+        return IndexDraftSession(self, namespace)
+
+    def ngrams(self, namespace: str) -> NgramIndex:
+        """The n-gram index of a namespace, or a fresh one where nothing is carried over."""
+        if self.history_mode != "namespace":
+            return NgramIndex(slots=self._ngram_slots)
+        if namespace not in self._ngrams:
+            self._ngrams[namespace] = NgramIndex(slots=self._ngram_slots)
+        return self._ngrams[namespace]
+
+    @property
+    def nbytes(self) -> int:
+        """Allocated bytes of what outlives a session: history, n-gram indexes and calibration."""
+        ngrams = sum(index.nbytes for index in self._ngrams.values())
+        return self.history.nbytes + ngrams + self.calibration.nbytes
+
+    @property
+    def indexed_tokens(self) -> int:
+        """Tokens of the history."""
+        return len(self.history)
+
+
+class IndexDraftSession:
+    """The drafter's side of one agent loop; see ``DraftSession`` for the order of the calls."""
+
+    def __init__(self, drafter: IndexDrafter, namespace: str) -> None:
+        self._drafter = drafter
+        self._namespace = namespace
+        self._outputs: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []  # (end of the prompt, output)
+        self._turn_start = 0
+        nodes = drafter.max_nodes
+        self._rows = np.zeros((nodes + 1, native.ROW_FIELDS), np.int32)
+        self._probs = np.zeros(nodes + 1, np.float32)
+        self._pool = np.zeros((native.POOL, native.POOL_FIELDS), np.int32)
+        self._keys = np.zeros(native.POOL, np.float32)
+        self._scratch = (
+            self._rows,
+            self._probs,
+            self._pool,
+            self._keys,
+            self._keys.view(np.int32),
+            np.zeros(native.POOL, np.int32),
+            np.zeros(native.BUCKETS, np.int32),
+        )
+        self._grown = 0
+        self._begin_index()
+
+    def _begin_index(self) -> None:
+        drafter = self._drafter
+        use_history = drafter.suffix and drafter.history_mode == "namespace"
+        self._index = SessionIndex(history=drafter.history.index(self._namespace) if use_history else None)
+        self._ngrams = drafter.ngrams(self._namespace) if drafter.ngram else None
+        if self._ngrams is not None:
+            self._ngrams.end_sequence()
+
+    @property
+    def context(self) -> NDArray[np.int32]:
+        """int32 [n]: read-only view of the current context."""
+        return self._index.context
+
+    def sync(self, prompt_ids: ArrayLike) -> int:
+        """Begin a turn: make ``prompt_ids`` (int [n]) the context; return how many tokens were known already.
+
+        Cost: O(new tokens).
+        """
+        prompt = as_tokens(prompt_ids)
+        if self._drafter.history_mode == "off":
+            self._begin_index()
+        before = len(self._index.context)
+        common = self._index.sync(prompt)
+        if self._ngrams is not None:
+            if common < before:
+                self._ngrams.end_sequence()
+            self._ngrams.extend(prompt[common:])
+        self._turn_start = prompt.shape[0]
+        self._grown = 0
+        return common
+
+    def draft(self, max_nodes: int | None = None) -> DraftTree:
+        """Propose what comes next: as many nodes as pay, at most ``max_nodes`` (the drafter's by default)."""
+        chosen = self._grow()
+        if max_nodes is not None:
+            chosen = min(chosen, max_nodes)
+        if chosen == 0:
+            return EMPTY
+        rows = self._rows[1 : chosen + 1]
+        return DraftTree(
+            rows[:, native.TOKEN].copy(), rows[:, native.PARENT] - 1, self._probs[1 : chosen + 1].copy()
+        )
+
+    def sources(self, nodes: int) -> NDArray[np.int32]:
+        """int32 [nodes]: where the first nodes of the last draft came from (``native.SESSION``, ...)."""
+        sources = self._rows[1 : nodes + 1, native.SOURCE]
+        return np.where(sources < 0, ~sources, sources)
+
+    def _grow(self) -> int:
+        """One kernel call: grow the tree, return how many of its rows pay."""
+        drafter, index = self._drafter, self._index
+        session = index.tree if drafter.suffix else _EMPTY_TREE
+        newer, older = _history_arguments(index)
+        recent, ngram_rows = _NO_TAIL, _NO_ROWS
+        if self._ngrams is not None:
+            recent, ngram_rows = self._ngrams.tail, self._ngrams.table
+        self._grown, chosen = native.draft(
+            *session.arrays,
+            session.state,
+            *newer,
+            *older,
+            ngram_rows,
+            recent,
+            drafter.calibration.cells,
+            drafter.costs,
+            *self._scratch,
+        )
+        return int(chosen)
+
+    def accept(self, emitted: NDArray[np.int32]) -> None:
+        """Append the target's tokens (int32 [accepted + 1]) to the context and learn from them."""
+        tokens = as_tokens(emitted)
+        self._drafter.calibration.learn(self._rows, self._grown, tokens)
+        self._grown = 0
+        self._index.extend(tokens)
+        if self._ngrams is not None:
+            self._ngrams.extend(tokens)
+
+    def end_turn(self) -> None:
+        """The model's output is complete: what was emitted since ``sync``."""
+        context = self._index.context
+        output = context[self._turn_start :].copy()
+        if output.size:
+            self._outputs.append((context[max(0, self._turn_start - 64) : self._turn_start].copy(), output))
+        self._turn_start = len(context)
+
+    def close(self) -> None:
+        """End the session: its outputs become history for later sessions of the namespace.
+
+        Only now: until then they are in the session's own tree, and would be counted twice.
+        """
+        drafter = self._drafter
+        if drafter.suffix and drafter.history_mode == "namespace":
+            for context, output in self._outputs:
+                drafter.history.add(self._namespace, output, context=context)
+        self._outputs.clear()
+
+    @property
+    def nbytes(self) -> int:
+        """Allocated bytes of the session's own indexes."""
+        own_ngrams = self._ngrams is not None and self._drafter.history_mode != "namespace"
+        return self._index.nbytes + (self._ngrams.nbytes if own_ngrams and self._ngrams is not None else 0)
+
+    @property
+    def indexed_tokens(self) -> int:
+        """Tokens in the session's tree."""
+        return len(self._index.tree)
+
+
+_EMPTY_TREE = SuffixTree()
+_NO_TAIL = np.zeros(native_ngram.TAIL_FIELDS, np.int32)
+_NO_CURSOR = np.zeros(native_tree.CURSOR_FIELDS, np.int64)
+_NO_HISTORY = (*_EMPTY_TREE.arrays, _NO_CURSOR)
+
+
+def _history_arguments(index: SessionIndex) -> list[tuple[NDArray[np.generic], ...]]:
+    """Trees and up-to-date cursors of the two generations of history, empty ones where there are fewer."""
+    arguments: list[tuple[NDArray[np.generic], ...]] = []
+    if index.history is not None:
+        arguments = [(*cursor.tree.arrays, cursor.state) for cursor in index.history.current()]
+    while len(arguments) < native.TREES - 1:
+        arguments.append(_NO_HISTORY)
+    return arguments

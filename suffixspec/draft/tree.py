@@ -1,0 +1,97 @@
+"""The draft tree: what a drafter proposes and a target verifies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, eq=False)
+class DraftTree:
+    """Proposed tokens, each with a parent. A frozen value; an empty draft is a tree of no nodes.
+
+    Parents come before their children, and siblings have different tokens.
+
+    Raises:
+        ValueError: the arrays do not describe such a tree.
+    """
+
+    token_ids: NDArray[np.int32]
+    """int32 [k]: node i proposes this token."""
+    parents: NDArray[np.int32]
+    """int32 [k]: index of the node before it, -1 for a node that follows the context."""
+    probs: NDArray[np.float32]
+    """float32 [k]: the probability that node i is accepted, given the context alone (not its parent)."""
+
+    def __post_init__(self) -> None:
+        k = self.token_ids.shape[0]
+        if not self.token_ids.shape == self.parents.shape == self.probs.shape == (k,):
+            raise ValueError(
+                "expected token_ids, parents and probs of one length, got shapes "
+                f"{self.token_ids.shape}, {self.parents.shape}, {self.probs.shape}"
+            )
+        if k and not ((self.parents >= -1) & (self.parents < np.arange(k))).all():
+            i = int(np.flatnonzero((self.parents < -1) | (self.parents >= np.arange(k)))[0])
+            raise ValueError(f"expected node {i} to have a parent from -1 to {i - 1}, got {self.parents[i]}")
+        for array in (self.token_ids, self.parents, self.probs):
+            array.flags.writeable = False
+
+    def __len__(self) -> int:
+        """Number of nodes."""
+        return self.token_ids.shape[0]
+
+    @cached_property
+    def depth(self) -> NDArray[np.int32]:
+        """int32 [k]: 1 for a node that follows the context; position = context length + depth - 1."""
+        depth = np.ones(len(self), np.int32)
+        for i, parent in enumerate(self.parents.tolist()):
+            if parent >= 0:
+                depth[i] = depth[parent] + 1
+        return depth
+
+    @cached_property
+    def ancestor_mask(self) -> NDArray[np.bool_]:
+        """Bool [k, k]: node i may attend to node j, that is, j is i or an ancestor of i."""
+        mask = np.eye(len(self), dtype=np.bool_)
+        for i, parent in enumerate(self.parents.tolist()):
+            if parent >= 0:
+                mask[i] |= mask[parent]
+        return mask
+
+    def path(self, node: int) -> list[int]:
+        """Node indices from the context down to ``node``, both ends included. Cost: O(depth)."""
+        path = []
+        while node >= 0:
+            path.append(node)
+            node = int(self.parents[node])
+        return path[::-1]
+
+    def paths(self) -> list[list[int]]:
+        """Token ids of every path from the context to a leaf, in the order of the leaves. Cost: O(k × depth)."""
+        inner = set(self.parents.tolist())
+        return [
+            [int(self.token_ids[i]) for i in self.path(leaf)]
+            for leaf in range(len(self))
+            if leaf not in inner
+        ]
+
+    def best_chain(self) -> list[int]:
+        """Node indices of the most probable path, child by child. Cost: O(k).
+
+        A target that verifies chains only is best served with this one.
+        """
+        chain: list[int] = []
+        at = -1
+        for i, parent in enumerate(self.parents.tolist()):
+            # In descending probability, the first child that comes by is the most probable.
+            if parent == at:
+                chain.append(i)
+                at = i
+        return chain
+
+
+EMPTY = DraftTree(np.zeros(0, np.int32), np.zeros(0, np.int32), np.zeros(0, np.float32))
+"""The draft of no nodes: a plain step."""

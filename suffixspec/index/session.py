@@ -1,0 +1,90 @@
+"""The index of one agent loop: one tree, kept as long as the session, and cursors into the history."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from suffixspec.index.generations import GenerationalCursor, GenerationalIndex
+from suffixspec.index.suffix_tree import SuffixTree, as_tokens
+
+OVERLAP = 64
+"""Tokens of left context that are repeated, uncounted, where the context leaves the tree's text."""
+
+
+class SessionIndex:
+    """Everything one agent loop has read or written, indexed once.
+
+    The *context* is the token sequence that the target sees now. A new turn's prompt normally continues it,
+    and only the new tokens are appended. Where a prompt departs from it (a side request, a cut-back, a
+    template that renders an earlier turn differently), the tree keeps all that it has: a sentinel goes in,
+    then the last ``OVERLAP`` tokens before the departure, uncounted, so that the new text keeps its left
+    context, and then what is new.
+
+    One writer at a time, and no reader during a write.
+
+    Args:
+        history: the namespace's earlier outputs, matched beside the session's own tree; None for none.
+    """
+
+    def __init__(self, *, history: GenerationalIndex | None = None) -> None:
+        self.tree = SuffixTree()
+        self.history: GenerationalCursor | None = None if history is None else history.cursor()
+        self._context = np.zeros(1024, np.int32)
+        self._length = 0
+
+    @property
+    def context(self) -> NDArray[np.int32]:
+        """int32 [n]: read-only view of the current context. Valid until the next change."""
+        view = self._context[: self._length]
+        view.flags.writeable = False
+        return view
+
+    @property
+    def nbytes(self) -> int:
+        """Allocated capacity in bytes; the history is not the session's."""
+        return self.tree.nbytes + self._context.nbytes
+
+    def sync(self, token_ids: ArrayLike) -> int:
+        """Make ``token_ids`` the context; return how many of its first tokens were the context already.
+
+        Changes the index. Cost: O(new tokens), plus a comparison of the common prefix.
+
+        Raises:
+            TypeError: not integers.
+            ValueError: not one-dimensional, or a token out of range (nothing changes).
+        """
+        wanted = as_tokens(token_ids)
+        shared = min(self._length, wanted.shape[0])
+        differs = np.flatnonzero(self._context[:shared] != wanted[:shared])
+        common = int(differs[0]) if differs.size else shared
+        if common < self._length:
+            self.tree.end_sequence()
+            self.tree.extend(wanted[max(0, common - OVERLAP) : common], counted=False)
+            self._length = common
+            if self.history is not None:
+                self.history.reset()
+                self.history.extend(wanted[max(0, common - OVERLAP) : common])
+        self._append(wanted[common:])
+        return common
+
+    def extend(self, token_ids: ArrayLike) -> None:
+        """Append tokens to the context. Changes the index. Cost: amortised O(1) per token.
+
+        Raises:
+            TypeError: not integers.
+            ValueError: not one-dimensional, or a token out of range (nothing changes).
+        """
+        self._append(as_tokens(token_ids))
+
+    def _append(self, tokens: NDArray[np.int32]) -> None:
+        end = self._length + tokens.shape[0]
+        if end > self._context.shape[0]:
+            grown = np.zeros(max(end, self._context.shape[0] * 6 // 5), np.int32)
+            grown[: self._length] = self._context[: self._length]
+            self._context = grown
+        self._context[self._length : end] = tokens
+        self._length = end
+        self.tree.extend(tokens)
+        if self.history is not None:
+            self.history.extend(tokens)

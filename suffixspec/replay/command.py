@@ -1,0 +1,231 @@
+"""``suffixspec replay``: how much faster would this recorded agent loop run?"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from suffixspec.cost import NAMES as COST_NAMES
+
+if TYPE_CHECKING:
+    from suffixspec.draft import Drafter
+    from suffixspec.errors import InputError
+    from suffixspec.replay.progress import ReplayProgress
+    from suffixspec.replay.simulate import RenderedSession
+    from suffixspec.text.tokenizer import Tokenizer
+
+DRAFTERS = ("suffix", "ngram", "combined", "none")
+
+_DESCRIPTION = """\
+Decode recorded agent loops again, token by token, with a drafter and without a model: the recorded text
+decides what is accepted. Prints how much faster the loop would run, and why.
+"""
+
+_EPILOG = """\
+examples:
+  suffixspec replay traces/swebench.jsonl
+      one trace, the default drafter, the cost of a GPU at batch 1
+  suffixspec replay traces/swebench.jsonl --drafter all --cost cpu --report report.html
+      every drafter, the cost of a small model on a CPU, and a page to look at
+  suffixspec replay today.jsonl --warm yesterday.jsonl
+      what a history of yesterday's sessions is worth today
+  suffixspec replay run.traj.json ~/.claude/projects/*/*.jsonl -o json
+      logs of agents are read as they are (see suffixspec convert --help); JSON on stdout
+
+words:
+  tokens per step   tokens that one forward of the target yields: accepted draft tokens and one of its own
+  history           off: every turn stands alone; session: the index is carried over a session's turns;
+                    namespace: the outputs of earlier sessions are drafted from as well
+  cost              t(n), the time of a forward over n tokens; decides how many nodes pay, and the speed-up
+"""
+
+
+def add_parser(subparsers: Any) -> None:
+    """Register the subcommand."""
+    parser = subparsers.add_parser(
+        "replay",
+        help="measure drafters on recorded agent loops, without a model",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("paths", nargs="+", metavar="PATH", help="trace or agent log; plain, .gz or .zst")
+    parser.add_argument(
+        "--drafter",
+        action="append",
+        choices=(*DRAFTERS, "all"),
+        help="what proposes the drafts (default: suffix); may be given more than once",
+    )
+    parser.add_argument(
+        "--max-nodes", type=_positive, default=32, metavar="N", help="most nodes of a draft (default: 32)"
+    )
+    parser.add_argument(
+        "--cost",
+        default="gpu",
+        metavar="CURVE",
+        help=f"what the target's forwards cost: {', '.join(COST_NAMES)}, or a JSON file of measured points"
+        " (default: gpu)",
+    )
+    parser.add_argument(
+        "--tokenizer",
+        metavar="ID|PATH",
+        help="tokenizer and chat template: a folder, a file or a hub id (default: SmolLM2's, offline)",
+    )
+    parser.add_argument(
+        "--history",
+        choices=("off", "session", "namespace"),
+        default="namespace",
+        help="what a draft may be copied from besides the turn's own context (default: namespace)",
+    )
+    parser.add_argument(
+        "--warm",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="decode these sessions first, unmeasured, so that history and calibration are warm",
+    )
+    parser.add_argument("--limit", type=_positive, metavar="N", help="stop after N sessions")
+    parser.add_argument("--skip-bad", action="store_true", help="pass over malformed sessions and count them")
+    parser.add_argument(
+        "-o", "--output", choices=("table", "json", "md", "csv"), default="table", help="form of the result"
+    )
+    parser.add_argument("--report", metavar="FILE.html", help="write one self-contained page with plots")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Run the command; return the exit status.
+
+    Raises:
+        SuffixspecError: bad input; nothing has been written.
+    """
+    from suffixspec.cost import CostCurve
+    from suffixspec.native.warm_up import warm_up
+    from suffixspec.replay.metrics import measure
+    from suffixspec.replay.output import write_output
+    from suffixspec.replay.progress import ReplayProgress
+    from suffixspec.replay.report import write_report
+    from suffixspec.replay.result import ReplayResult
+    from suffixspec.replay.simulate import Simulation, replay
+    from suffixspec.text.tokenizer import load_tokenizer
+
+    cost = CostCurve.load(args.cost)
+    names = _drafter_names(args.drafter)
+    with ReplayProgress() as progress:
+        progress.note("loading the tokenizer")
+        tokenizer = load_tokenizer(args.tokenizer)
+        progress.note("compiling the kernels (once on this machine)")
+        warm_up()
+        drafters = [
+            make_drafter(name, max_nodes=args.max_nodes, cost=cost, history=args.history) for name in names
+        ]
+        interrupted = False
+        if args.warm:
+            warming = [Simulation(drafter, cost) for drafter in drafters]
+            sessions = _sessions(args.warm, args, tokenizer, progress, limit=None)
+            progress.begin("warming up", len(names))
+            _, interrupted = replay(sessions, warming, on_turn=lambda s, t: progress.turn(s.drafter.name, t))
+        simulations = [Simulation(drafter, cost, tokenizer.decode) for drafter in drafters]
+        done = 0
+        if not interrupted:
+            sessions = _sessions(args.paths, args, tokenizer, progress, limit=args.limit)
+            progress.begin("replaying", len(names))
+            done, interrupted = replay(
+                sessions, simulations, on_turn=lambda s, t: progress.turn(s.drafter.name, t)
+            )
+    result = ReplayResult(
+        paths=list(args.paths),
+        sessions=done,
+        settings={
+            "drafters": list(names),
+            "max_nodes": args.max_nodes,
+            "cost": args.cost,
+            "cost_points": [list(point) for point in cost.points],
+            "tokenizer": tokenizer.name,
+            "tokenizer_fingerprint": tokenizer.fingerprint,
+            "history": args.history,
+            "warm": list(args.warm),
+            "limit": args.limit,
+            "skip_bad": args.skip_bad,
+        },
+        drafters=[simulation.finish() for simulation in simulations],
+        skipped=progress.skipped,
+        interrupted=interrupted,
+    )
+    metrics = measure(result, cost)
+    write_output(metrics, args.output)
+    if args.report:
+        write_report(args.report, result, metrics)
+        print(f"report: {args.report}", file=sys.stderr)
+    return 130 if interrupted else 0
+
+
+def make_drafter(name: str, *, max_nodes: int, cost: Any, history: Any) -> Drafter:
+    """A drafter by its name on the command line.
+
+    Raises:
+        ValueError: there is no drafter of that name.
+    """
+    from suffixspec.draft import IndexDrafter, NoDrafter
+
+    if name == "none":
+        return NoDrafter()
+    if name not in DRAFTERS:
+        raise ValueError(f"expected a drafter of {', '.join(DRAFTERS)}, got {name!r}")
+    return IndexDrafter(
+        name=name,
+        suffix=name != "ngram",
+        ngram=name != "suffix",
+        history=history,
+        max_nodes=max_nodes,
+        cost=cost,
+    )
+
+
+def _drafter_names(given: list[str] | None) -> tuple[str, ...]:
+    names = given or ["suffix"]
+    return DRAFTERS if "all" in names else tuple(dict.fromkeys(names))
+
+
+def _sessions(
+    paths: list[str],
+    args: argparse.Namespace,
+    tokenizer: Tokenizer,
+    progress: ReplayProgress,
+    *,
+    limit: int | None,
+) -> Iterator[RenderedSession]:
+    """Read and render one session after the other."""
+    from suffixspec.errors import InputError
+    from suffixspec.replay.simulate import RenderedSession
+    from suffixspec.text.render import render_session
+    from suffixspec.trace.reader import read_sessions
+
+    def skip(error: InputError) -> None:
+        progress.skip(str(error))
+
+    read = read_sessions(
+        paths, skip_bad=args.skip_bad, limit=limit, on_bad=skip, on_progress=progress.bytes_read
+    )
+    for session in read:
+        try:
+            turns = list(render_session(session, tokenizer))
+        except InputError as error:
+            if not args.skip_bad:
+                raise
+            skip(error)
+            continue
+        yield RenderedSession(session.session_id, session.task_key, session.namespace or "default", turns)
+        progress.session()
+
+
+def _positive(text: str) -> int:
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"expected a whole number from 1, got {text!r}")
+    return value
