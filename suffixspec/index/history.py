@@ -91,7 +91,7 @@ class History:
         """
         self.index(namespace).add(tokens, context=as_tokens(context)[-CONTEXT:])
         while self.nbytes > self._budget:
-            used, oldest = self._by_use.peekitem(0)
+            _, oldest = self._by_use.peekitem(0)
             if oldest == namespace:
                 break  # its own share bounds it
             self.forget(oldest)
