@@ -19,18 +19,14 @@ def headline(metrics: RunMetrics) -> str:
             )
         return "Nothing was measured."
     speed, tau = best.modelled_speedup, best.tokens_per_step
-    forward = f"a forward of the target yields {tau:.2f} tokens instead of one"
     if speed >= 1 + _EQUAL_SPEED:
-        return f"With {best.name} this loop would run {speed:.2f} times as fast as plain decoding: {forward}."
-    if not best.accepted_any:
-        forward = "no drafted token was accepted" if best.drafted_any else "nothing was drafted"
+        return (
+            f"With {best.name} this loop would run {speed:.2f} times as fast as plain decoding: "
+            f"a forward of the target yields {tau:.2f} tokens instead of one."
+        )
     if speed > 1 - _EQUAL_SPEED:
-        return f"With {best.name} this loop would run as fast as plain decoding, and no faster: {forward}."
-    return (
-        f"With {best.name} this loop would run slower than plain decoding, {speed:.2f} times as fast: "
-        f"{forward}, and at the cost curve {_curve(metrics)} drafting and checking take more time than that "
-        "saves. Leave speculation off for such a target."
-    )
+        return f"With {best.name} this loop would run as fast as plain decoding, and no faster."
+    return f"With {best.name} this loop would run slower than plain decoding: {speed:.2f} times as fast."
 
 
 def findings(metrics: RunMetrics) -> list[str]:
@@ -39,6 +35,7 @@ def findings(metrics: RunMetrics) -> list[str]:
     if best is None:
         return []
     sentences = [
+        _no_gain(metrics, best),
         _other_drafters(metrics, best),
         _copied(best),
         _over_the_loop(best),
@@ -77,6 +74,20 @@ def scope(metrics: RunMetrics) -> str:
 
 def _curve(metrics: RunMetrics) -> str:
     return visible(metrics.curve.name)
+
+
+def _no_gain(metrics: RunMetrics, best: DrafterMetrics) -> str:
+    """Why drafting does not pay, where it was tried and does not."""
+    speed, tau = best.modelled_speedup, best.tokens_per_step
+    if speed is None or tau is None or speed >= 1 + _EQUAL_SPEED or not best.drafted_any:
+        return ""
+    if not best.accepted_any:
+        return "No drafted token was accepted."
+    return (
+        f"A forward of the target yields {tau:.2f} tokens instead of one, but at the cost curve "
+        f"{_curve(metrics)} drafting and checking take the time that this saves: leave speculation off for "
+        "such a target."
+    )
 
 
 def _other_drafters(metrics: RunMetrics, best: DrafterMetrics) -> str:

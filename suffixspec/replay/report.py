@@ -53,7 +53,7 @@ def write_report(path: str | Path, result: ReplayResult, metrics: RunMetrics) ->
 
 def render_report(result: ReplayResult, metrics: RunMetrics) -> str:
     """The page as text. Arguments as for ``write_report``."""
-    from jinja2 import Environment, StrictUndefined  # noqa: PLC0415
+    from jinja2 import Environment, StrictUndefined
 
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True

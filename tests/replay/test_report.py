@@ -3,7 +3,7 @@
 import os
 import re
 from html.parser import HTMLParser
-from pathlib import Path
+from threading import Thread
 
 import numpy as np
 import pytest
@@ -80,7 +80,7 @@ def values(result: ReplayResult, section: str, css: str) -> list[float]:
 
 
 def test_the_page_needs_no_network_and_no_script():
-    """No script, no link, no image, nothing with a source, no URL anywhere, and a policy that forbids them."""
+    """No script, no link, no image, no source, no URL anywhere, and a policy that forbids them."""
     html = render_report(run_like_result(), measure(run_like_result(), CostCurve.named("gpu")))
     assert re.search(r"https?://|url\(|@import", html) is None
     parsed = Page(html)
@@ -296,8 +296,15 @@ def test_a_place_that_cannot_be_written_is_named(tmp_path):
             write_report(path, result, measure(result, MID))
 
 
-def test_a_pipe_is_written_to_and_not_replaced():
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are POSIX")
+def test_a_pipe_is_written_to_and_not_replaced(tmp_path):
     """A path that is no regular file (a device, a pipe) receives the page and stays what it is."""
+    path, received = tmp_path / "pipe", []
+    os.mkfifo(path)
+    reader = Thread(target=lambda: received.append(path.read_text(encoding="utf-8")), daemon=True)
+    reader.start()
     result = hand_result()
-    write_report(os.devnull, result, measure(result, MID))
-    assert not Path(os.devnull).is_file()
+    write_report(path, result, measure(result, MID))
+    reader.join(timeout=10)
+    assert received == [render_report(result, measure(result, MID))]
+    assert path.is_fifo()
