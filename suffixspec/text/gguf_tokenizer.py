@@ -3,6 +3,7 @@
 import hashlib
 import importlib.util
 import json
+import struct
 import sys
 import tempfile
 from pathlib import Path
@@ -83,14 +84,12 @@ def _fingerprint(path: Path) -> str:
 def _convert(gguf: Path, out: Path) -> None:
     if importlib.util.find_spec("gguf") is None:
         raise MissingExtraError(f"expected the package gguf to read {gguf.name}, got none; {_NEEDS_LOCAL}")
-    from gguf import GGUFReader  # noqa: PLC0415 - slow to import
-    from transformers import AutoTokenizer  # noqa: PLC0415 - slow to import
-    from transformers.utils import logging  # noqa: PLC0415 - slow to import
+    from transformers import AutoTokenizer
+    from transformers.utils import logging
 
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()
     try:
-        field = GGUFReader(str(gguf)).fields.get("tokenizer.ggml.pre")
         tokenizer = AutoTokenizer.from_pretrained(
             str(gguf.parent), gguf_file=gguf.name, local_files_only=True, trust_remote_code=False
         )
@@ -106,10 +105,28 @@ def _convert(gguf: Path, out: Path) -> None:
     path = out / "tokenizer.json"
     if not path.is_file():
         raise InputError("expected a tokenizer with a tokenizer.json form, got one without", path=str(gguf))
-    if field is not None and field.contents() == "smollm":
+    if _pre_tokenizer(gguf) == b"smollm":
         path.write_text(
             json.dumps(_split_digits(json.loads(path.read_text(encoding="utf-8")))), encoding="utf-8"
         )
+
+
+def _pre_tokenizer(gguf: Path) -> bytes:
+    """The value of ``tokenizer.ggml.pre``, or nothing.
+
+    The gguf package would take two seconds to read it, since it walks through the vocabulary. A key is stored
+    as its length, its text, the number of its type (8: text), and then the value in the same way.
+    """
+    key = b"tokenizer.ggml.pre"
+    stored = struct.pack("<Q", len(key)) + key + struct.pack("<I", 8)
+    with gguf.open("rb") as file:
+        head = file.read(_HEAD)
+    at = head.find(stored)
+    if at < 0:
+        return b""
+    at += len(stored)
+    (length,) = struct.unpack_from("<Q", head, at)
+    return head[at + 8 : at + 8 + length]
 
 
 def _split_digits(tokenizer: dict[str, Any]) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class ChatTemplate:
             RenderError: the template refused the conversation (``raise_exception``), failed on it, or is no
                 valid Jinja.
         """
-        from transformers.utils import chat_template_utils  # noqa: PLC0415 - half a second, not needed to load
+        from transformers.utils import chat_template_utils
 
         render: Any = chat_template_utils.render_jinja_template
         source = self._select(tools)

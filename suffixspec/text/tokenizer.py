@@ -255,7 +255,8 @@ class Tokenizer:
             return str(self._backend.decode(ids, skip_special_tokens=False))
 
         probes = ("x", " x", "  x y", "\nx")
-        if all(decode(encode(text)) == text for text in probes):
+        alike = encode("\nx") == encode("\n") + encode("x")
+        if alike and all(decode(encode(text)) == text for text in probes):
             return None
         for anchor in (*self.special_tokens, "\n", "x\n"):
             ids = encode(anchor)
@@ -312,7 +313,7 @@ def _from_folder(folder: Path, spec: str) -> Tokenizer:
 
 def _from_json(path: Path, folder: Path, name: str | None = None) -> Tokenizer:
     """From a tokenizer.json and the files that lie beside it."""
-    from tokenizers import Tokenizer as Backend  # noqa: PLC0415 - slow to import
+    from tokenizers import Tokenizer as Backend
 
     text = _read(path)
     try:
@@ -413,8 +414,8 @@ def _unreachable_host() -> str | None:
 
 
 def _from_transformers(identifier: str, *, name: str, local: bool) -> Tokenizer:
-    from transformers import AutoTokenizer  # noqa: PLC0415 - slow to import
-    from transformers.utils import logging  # noqa: PLC0415 - slow to import
+    from transformers import AutoTokenizer
+    from transformers.utils import logging
 
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()
