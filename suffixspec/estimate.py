@@ -185,7 +185,7 @@ def run(args: argparse.Namespace) -> int:
             "see 'suffixspec estimate --help' for examples"
         )
     if args.output == "json":
-        import json  # noqa: PLC0415
+        import json
 
         answer: dict[str, object] = {"version": 1}
         answer |= {"speculation": speculation.to_json()} if speculation else {}
@@ -193,7 +193,7 @@ def run(args: argparse.Namespace) -> int:
         sys.stdout.write(json.dumps(answer, indent=2, allow_nan=False) + "\n")
         return 0
 
-    from rich.console import Console  # noqa: PLC0415
+    from rich.console import Console
 
     console = Console(file=sys.stdout, highlight=False, markup=False)
     if speculation:
@@ -204,7 +204,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _speculation(args: argparse.Namespace) -> _Speculation | None:
-    from suffixspec import analysis  # noqa: PLC0415
+    from suffixspec import analysis
 
     alpha = args.alpha
     if args.tokens_per_step is not None:
@@ -250,7 +250,7 @@ def _speculation(args: argparse.Namespace) -> _Speculation | None:
 
 
 def _memory(args: argparse.Namespace, speculation: _Speculation | None) -> _Memory | None:
-    from suffixspec import analysis  # noqa: PLC0415
+    from suffixspec import analysis
 
     if args.params is None and args.bandwidth is None:
         return None
@@ -271,7 +271,7 @@ def _memory(args: argparse.Namespace, speculation: _Speculation | None) -> _Memo
 
 
 def _print_speculation(console: "Console", s: _Speculation) -> None:
-    from rich.table import Table  # noqa: PLC0415
+    from rich.table import Table
 
     title = f"Speculation at alpha = {s.alpha:.4g}, c = {s.c:.4g}"
     table = Table(title=title, title_justify="left", box=None, padding=(0, 2))

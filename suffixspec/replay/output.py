@@ -39,10 +39,10 @@ def write_output(
 
 
 def _write_table(metrics: RunMetrics, out: TextIO, _: TextIO) -> None:
-    from rich.box import SIMPLE_HEAD  # noqa: PLC0415
-    from rich.console import Console  # noqa: PLC0415
-    from rich.table import Table  # noqa: PLC0415
-    from rich.text import Text  # noqa: PLC0415
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
 
     console = Console(file=out, highlight=False, markup=False, emoji=False)
     if not console.is_terminal:
