@@ -58,7 +58,8 @@ their context give one session per stretch of growing context: ``ID``, ``ID#2``,
 
 Runs of these tools that hold no model output (a chat that was opened and closed, a run that failed early) are
 left out; a file with nothing else is an error. Session ids may repeat within and across files; ``suffixspec
-convert`` makes them unique: when an id occurs again, in the order of the inputs, it becomes ``ID#2``, ``ID#3``.
+convert`` makes them unique: when an id occurs again, in the order of the inputs, it becomes ``ID#2``,
+``ID#3`` and so on.
 """
 
 from suffixspec.trace.reader import read_sessions

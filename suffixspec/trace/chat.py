@@ -13,6 +13,7 @@ from suffixspec.trace.fields import a_list, a_string, an_object, expected, optio
 from suffixspec.trace.session import ROLES, Message, ToolCall
 
 _TEXT_PARTS = ("text", "input_text", "output_text", "summary_text", "reasoning_text")
+_CALL_BLOCKS = ("tool_use", "server_tool_use", "mcp_tool_use")
 MAX_TOKEN_ID = 2**31 - 1
 
 
@@ -178,14 +179,6 @@ def parse_tools(value: Any, where: str = "tools") -> tuple[dict[str, Any], ...] 
     return tuple(an_object(tool, f"{where}[{index}]") for index, tool in enumerate(a_list(value, where)))
 
 
-def has_blocks(content: Any) -> bool:
-    """Whether the content is a list with Anthropic's tool or thinking blocks."""
-    return isinstance(content, list) and any(
-        isinstance(part, dict) and part.get("type") in ("tool_use", "tool_result", "thinking")
-        for part in content
-    )
-
-
 def _with_blocks(message: Message, content: list[Any], where: str) -> list[Message]:
     """Add what the content's blocks say beyond text: thinking, tool calls, tool results."""
     thinking, calls, results = [], [], []
@@ -194,7 +187,7 @@ def _with_blocks(message: Message, content: list[Any], where: str) -> list[Messa
         here = f"{where}[{index}]"
         if kind == "thinking":
             thinking.append(a_string(part.get("thinking"), f"{here}.thinking"))
-        elif kind == "tool_use":
+        elif kind in _CALL_BLOCKS:
             name = a_string(part.get("name"), f"{here}.name")
             arguments = arguments_text(part.get("input"), f"{here}.input")
             calls.append(ToolCall(name, arguments, optional_string(part, "id", f"{here}.")))

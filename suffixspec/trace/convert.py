@@ -155,8 +155,8 @@ class _Progress:
     """A progress bar over bytes on stderr, shown on a terminal only."""
 
     def __init__(self, total: int) -> None:
-        from rich.console import Console  # noqa: PLC0415  (keeps the import of suffixspec cheap)
-        from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn  # noqa: PLC0415
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, Progress, TimeRemainingColumn
 
         self._console = Console(stderr=True)
         self._bar = Progress(

@@ -5,9 +5,7 @@ from typing import Any
 
 from suffixspec.errors import InputError
 
-_KINDS: tuple[tuple[type | tuple[type, ...], str], ...] = (
-    (bool, "a boolean"),
-    ((int, float), "a number"),
+_KINDS: tuple[tuple[type, str], ...] = (
     (list, "an array"),
     (dict, "an object"),
 )
@@ -17,6 +15,10 @@ def shown(value: Any) -> str:
     """Return the value as an error message shows it: its kind, or the string itself when it is short."""
     if value is None:
         return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return f"the number {value!r:.40}"
     if isinstance(value, str):
         return repr(value) if len(value) <= 40 else f"a string of {len(value):,} characters"
     return next((words for kind, words in _KINDS if isinstance(value, kind)), type(value).__name__)

@@ -107,6 +107,7 @@ class TraceFile:
         """Number of malformed records (or files) that were skipped so far."""
         self.notes = 0
         """Number of records that were left out so far."""
+        self._damaged = False
         self._skip_bad = skip_bad
         self._on_bad = on_bad
         self._on_note = on_note
@@ -118,7 +119,7 @@ class TraceFile:
         found = 0
         try:
             with Source(self.path, on_bytes=self._on_bytes) as source:
-                importer, records = self._open(source, context)
+                importer, records = self._open(self._lines(source), context)
                 self.format = importer.title
                 for session in self._import(importer, records):
                     yield session
@@ -126,18 +127,17 @@ class TraceFile:
             if not found and not self.bad:
                 raise self._error("expected at least one session with model output, got none")
         except InputError as error:
-            self._bad(error)
+            if not self._damaged:  # else it is a consequence, and the damage was reported
+                self._bad(error)
 
     def _import(self, importer: Importer, records: Iterable[Record]) -> Iterator[TraceSession]:
         last = 1
         for line, record in records:
             last = line
-            yield from self._guarded(importer, partial(importer.feed, record, line), line)
-        yield from self._guarded(importer, importer.finish, last)
+            yield from self._guarded(partial(importer.feed, record, line), line)
+        yield from self._guarded(importer.finish, last)
 
-    def _guarded(
-        self, importer: Importer, make: Callable[[], Iterable[TraceSession]], line: int
-    ) -> Iterator[TraceSession]:
+    def _guarded(self, make: Callable[[], Iterable[TraceSession]], line: int) -> Iterator[TraceSession]:
         """Yield what the importer makes; its errors get this line as their place."""
         sessions: Iterator[TraceSession] | None = None
         while True:
@@ -157,9 +157,8 @@ class TraceFile:
             else:
                 self._note(session.line, f"session {session.session_id!r} without model output")
 
-    def _open(self, source: Source, context: Context) -> tuple[Importer, Iterable[Record]]:
+    def _open(self, lines: Iterator[Line], context: Context) -> tuple[Importer, Iterable[Record]]:
         """Find the importer, and return it with the file's records."""
-        lines = self._without_bom(source.lines())
         head: list[Line] = []
         first = self._next_text(lines, head)
         if first is None:
@@ -174,9 +173,14 @@ class TraceFile:
             return self._for_document(value, line, context)
         return self._for_lines(head, lines, context)
 
-    def _without_bom(self, lines: Iterator[Line]) -> Iterator[Line]:
-        for number, raw in lines:
-            yield number, raw.removeprefix(_UTF8_BOM) if number == 1 else raw
+    def _lines(self, source: Source) -> Iterator[Line]:
+        """Yield the file's lines without a byte order mark; if it is damaged, those before the damage."""
+        try:
+            for number, raw in source.lines():
+                yield number, raw.removeprefix(_UTF8_BOM) if number == 1 else raw
+        except InputError as error:
+            self._bad(error)
+            self._damaged = True
 
     def _next_text(self, lines: Iterator[Line], head: list[Line]) -> Line | None:
         """Move lines to the head up to the next one that is not blank, and return that."""
@@ -200,6 +204,8 @@ class TraceFile:
 
     def _document(self, first: Line, head: list[Line], lines: Iterator[Line]) -> Record | None:
         """Return the file's only JSON value, or None for a file of lines; every line read is in the head."""
+        if not _opens_container(first[1]):
+            return None
         try:
             value = parse(first[1], path=self.path, line=first[0])
         except InputError as error:
@@ -261,7 +267,7 @@ class TraceFile:
                 try:
                     value = parse(raw, path=self.path, line=number)
                 except InputError as error:
-                    problem = problem or error
+                    problem = problem or self._not_json(raw, number, error)
                     continue
                 importer = find(value)
                 if importer is not None and not importer.of_text:
@@ -291,6 +297,17 @@ class TraceFile:
                 self._bad(error)
                 continue
             yield number, text
+
+    def _not_json(self, raw: bytes, line: int, error: InputError) -> InputError:
+        """Return what is wrong with a line that is not JSON: the error, or that it was never meant to be."""
+        if _opens_container(raw):
+            return error
+        try:
+            text = decode(raw, path=self.path, line=line).strip()
+        except InputError as undecodable:
+            return undecodable
+        got = f"text that starts with {text[:40]!r}"
+        return self._error(f"expected one of the known formats ({known_formats()}), got {got}", line)
 
     def _unknown(self, value: Any, line: int) -> InputError:
         got = shown(value)

@@ -139,7 +139,7 @@ class Source:
 
     def _unzstd(self, data: bytes) -> Iterator[bytes]:
         try:
-            import zstandard  # noqa: PLC0415  (only for .zst files: keeps the import of suffixspec cheap)
+            import zstandard
         except ImportError:
             raise MissingExtraError(
                 f"{self.path}: expected the package zstandard to read it, got none; pip install zstandard"

@@ -85,7 +85,7 @@ def _compressing(raw: BinaryIO, name: str) -> Iterator[IO[bytes]]:
         with gzip.GzipFile(filename="", mode="wb", fileobj=raw, compresslevel=6, mtime=0) as packed:
             yield cast("IO[bytes]", packed)
     elif lower.endswith(".zst"):
-        import zstandard  # noqa: PLC0415  (only for .zst files: keeps the import of suffixspec cheap)
+        import zstandard
 
         compressor = zstandard.ZstdCompressor(level=9, write_checksum=True)
         with compressor.stream_writer(raw, closefd=False) as frame:

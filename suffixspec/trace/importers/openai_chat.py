@@ -65,7 +65,7 @@ class OpenAiLog(Importer):
         record = an_object(record, "the record")
         request = _body(record["request"], "request") if "request" in record else record
         messages = _request_messages(an_object(request, "request"))
-        outputs, model = _outputs(_body(record.get("response"), "response"))
+        outputs, model = _outputs(_response(record.get("response")))
         if not outputs:
             self.context.note("a call without a response", line)
             return ()
@@ -167,6 +167,14 @@ def _body(value: Any, where: str) -> Any:
     if isinstance(value, dict) and value.get("body") is not None:
         return _body(value["body"], f"{where}.body")
     return value
+
+
+def _response(value: Any) -> Any:
+    """Return a response as `_body` does, or None for the plain text of a failure."""
+    try:
+        return _body(value, "response")
+    except InputError:
+        return None
 
 
 def _without_labels(record: dict[str, Any]) -> dict[str, Any]:
