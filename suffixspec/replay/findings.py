@@ -91,9 +91,10 @@ def _no_gain(metrics: RunMetrics, best: DrafterMetrics) -> str:
 
 
 def _other_drafters(metrics: RunMetrics, best: DrafterMetrics) -> str:
+    ranked = sorted(metrics.drafters, key=lambda drafter: -(drafter.modelled_speedup or 0.0))
     others = [
         f"{other.name} ({other.modelled_speedup:.2f}x)"
-        for other in metrics.drafters
+        for other in ranked
         if other is not best and other.name != "none" and other.modelled_speedup is not None
     ]
     if not others or best.modelled_speedup is None:

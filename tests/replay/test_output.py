@@ -187,11 +187,15 @@ def test_plain_decoding_alone_claims_nothing():
 
 def test_several_drafters_are_ranked_in_words():
     """The winner and the others' speed-ups are named in one sentence."""
-    slow = hand_drafter("ngram")
-    for turn in slow.turns:
+    slow, slower = hand_drafter("ngram"), hand_drafter("other")
+    for turn, other in zip(slow.turns, slower.turns, strict=True):
         turn.target_ms *= 2
-    sentences = findings(measure(hand_result(slow, hand_drafter("suffix"), plain_drafter()), MID))
-    assert sentences[0] == "suffix (7.45x) comes first, before ngram (3.73x)."
+        other.target_ms *= 4
+    result = hand_result(slower, slow, hand_drafter("suffix"), plain_drafter())
+    assert (
+        findings(measure(result, MID))[0]
+        == "suffix (7.45x) comes first, before ngram (3.73x) and other (1.86x)."
+    )
 
 
 def test_an_unknown_form_is_refused():
