@@ -262,9 +262,9 @@ def _extreme_sessions(sessions: Sequence[SessionMetrics]) -> list[tuple[str, lis
 
 
 def _samples(result: ReplayResult, best: DrafterMetrics | None) -> list[dict[str, object]]:
-    """One coloured output per drafter that has one, the best drafter's first."""
+    """One coloured output per drafter that drafts and has one, the best drafter's first."""
     ordered = sorted(result.drafters, key=lambda drafter: best is None or drafter.name != best.name)
-    return [_sample(drafter) for drafter in ordered if drafter.sample]
+    return [_sample(drafter) for drafter in ordered if drafter.sample and drafter.name != "none"]
 
 
 def _sample(drafter: DrafterResult) -> dict[str, object]:

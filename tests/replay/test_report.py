@@ -153,6 +153,18 @@ def test_the_output_is_coloured_by_source_and_complete():
     assert "88% of the characters drafted correctly" in parsed.text["output"]
 
 
+def test_each_drafter_shows_its_own_output_the_best_one_first():
+    """The best drafter's output stands open, others fold, and plain decoding, all bonus tokens, shows none."""
+    slow, plain = hand_drafter("ngram"), plain_drafter()
+    for turn in slow.turns:
+        turn.target_ms *= 2
+    plain.sample = [OutputSpan("never shown", "bonus")]
+    parsed = page(hand_result(slow, hand_drafter("suffix"), plain))
+    text = parsed.text["output"]
+    assert text.index("with suffix: 75% of the characters") < text.index("With ngram: 75% drafted correctly")
+    assert "never shown" not in text
+
+
 def test_a_very_long_output_is_cut_and_says_so():
     """More than 20,000 characters are not put into the page, and their number is given."""
     drafter = hand_drafter()
