@@ -23,22 +23,27 @@ SATURATION = 1023
 
 
 @kernel
-def _context_hash(tokens, end, order):
-    """A 32-bit hash of ``tokens[end - order : end]`` and the order."""
+def _context_hash(tokens, end, order, factor):
+    """A 32-bit hash of ``tokens[end - order : end]`` and the order; independent ones by ``factor``."""
     h = order * 0x1E3779B1
     for k in range(end - order, end):
-        h = ((h ^ int(tokens[k])) * 0x2C1B3C6D) & 0xFFFFFFFF
+        h = ((h ^ int(tokens[k])) * factor) & 0xFFFFFFFF
         h ^= h >> 15
     h = (h * 0x297A2D39) & 0xFFFFFFFF
     return h ^ (h >> 16)
 
 
 @kernel
+def _place(tokens, end, order, rows):
+    """First row of the context's set, and its key: a wrong row is taken for it once in 2**28 look-ups."""
+    first = ((_context_hash(tokens, end, order, 0x2C1B3C6D) * (rows // WAYS)) >> 32) * WAYS
+    return first, (_context_hash(tokens, end, order, 0x5BD1E995) & 0x7FFFFFFE) | 1
+
+
+@kernel
 def find_context(table, tokens, end, order):
     """Row of the context ``tokens[end - order : end]``, -1 where it is not held. Cost: O(order)."""
-    h = _context_hash(tokens, end, order)
-    first = ((h * (table.shape[0] // WAYS)) >> 32) * WAYS
-    key = ((h * 0x5BD1E995) & 0x7FFFFFFF) | 1
+    first, key = _place(tokens, end, order, table.shape[0])
     for row in range(first, first + WAYS):
         if int(table[row, KEY]) == key:
             return row
@@ -48,9 +53,7 @@ def find_context(table, tokens, end, order):
 @kernel
 def _claim_context(table, tokens, end, order):
     """Row of the context, made if need be at the cost of the least used row of its set."""
-    h = _context_hash(tokens, end, order)
-    first = ((h * (table.shape[0] // WAYS)) >> 32) * WAYS
-    key = ((h * 0x5BD1E995) & 0x7FFFFFFF) | 1
+    first, key = _place(tokens, end, order, table.shape[0])
     least = first
     for row in range(first, first + WAYS):
         held = int(table[row, KEY])
