@@ -226,7 +226,7 @@ class TraceFile:
             try:
                 return first[0], parse(b"\n".join(raw for _, raw in head), path=self.path, line=head[0][0])
             except InputError as whole:
-                if not opens and any(map(self._is_container, head)):
+                if any(map(self._is_record, head)):
                     return None  # lines after all, some of them malformed
                 raise whole from error
         if self._next_text(lines, head) is None and isinstance(value, (dict, list)):
@@ -234,13 +234,16 @@ class TraceFile:
         return None
 
     def _is_container(self, line: Line) -> bool:
-        if not _opens_container(line[1]):
-            return False
+        return _opens_container(line[1]) and self._parsed(line) is not None
+
+    def _is_record(self, line: Line) -> bool:
+        return _opens_container(line[1]) and find(self._parsed(line)) is not None
+
+    def _parsed(self, line: Line) -> Any:
         try:
-            parse(line[1], path=self.path, line=line[0])
+            return parse(line[1], path=self.path, line=line[0])
         except InputError:
-            return False
-        return True
+            return None
 
     def _for_document(self, value: Any, line: int, context: Context) -> tuple[Importer, Iterable[Record]]:
         importer = find(value)

@@ -8,7 +8,7 @@ from typing import Any
 ROLES = ("system", "developer", "user", "assistant", "tool")
 """Every role a message can have."""
 
-_RETRY_SUFFIX = re.compile(r"(?:#\d+|@.*)$", re.DOTALL)
+_SUFFIX = re.compile(r"(?:#\d+)*(?:(?<=.)@.*)?$", re.DOTALL)
 _INSTANCE_ID = re.compile(r"__.*\d", re.DOTALL)
 
 
@@ -103,13 +103,8 @@ class TraceSession:
         instance id (``django__django-11564``: two underscores and, after them, a digit); otherwise a hash of
         the first user message's text, or of the session id where there is none. Cost: O(length of that text).
         """
-        name = self.session_id
-        # An "@…" suffix may hold slashes, so it is cut off before the last path segment is taken.
-        for candidate in (name.rsplit("/", 1)[-1], name.split("@", 1)[0].rsplit("/", 1)[-1]):
-            stripped = candidate
-            while (shorter := _RETRY_SUFFIX.sub("", stripped)) != stripped:
-                stripped = shorter
-            if _INSTANCE_ID.search(stripped):
-                return stripped
-        text = next((message.content for message in self.messages if message.role == "user"), name)
+        name = _SUFFIX.sub("", self.session_id.rsplit("/", 1)[-1])
+        if _INSTANCE_ID.search(name):
+            return name
+        text = next((message.content for message in self.messages if message.role == "user"), self.session_id)
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]

@@ -73,8 +73,7 @@ class Source:
             head, *rest = chunk.split(b"\n")
             pieces.append(head)
             size += len(head)
-            if size > MAX_LINE_BYTES:
-                raise self._error(f"expected a line of at most {MAX_LINE_BYTES >> 20} MiB, got a longer one")
+            self._check(size)
             if rest:
                 line = b"".join(pieces)
                 pieces = [rest.pop()]
@@ -83,10 +82,16 @@ class Source:
                 del line
                 for line in rest:
                     self.line += 1
+                    self._check(len(line))
                     yield self.line, line.removesuffix(b"\r")
                 self.line += 1
+                self._check(size)
         if size:
             yield self.line, b"".join(pieces).removesuffix(b"\r")
+
+    def _check(self, size: int) -> None:
+        if size > MAX_LINE_BYTES:
+            raise self._error(f"expected a line of at most {MAX_LINE_BYTES >> 20} MiB, got a longer one")
 
     def _error(self, message: str) -> InputError:
         return InputError(message, path=self.path, line=self.line)
