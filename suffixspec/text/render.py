@@ -280,7 +280,13 @@ class _Track:
     def extend_output(self, output: _Output) -> None:
         """Append a turn's output, its end-of-turn token as a piece of its own: templates change it."""
         if output.ids is not None:
-            self._append(output.text, list(output.ids))
+            closing = self._encode(output.closing)
+            apart = len(output.ids) - len(closing)
+            if list(output.ids[apart:]) == closing:
+                self._append(output.body, list(output.ids[:apart]))
+                self._append(output.closing, closing)
+            else:  # the end token was recorded as ordinary text
+                self._append(output.text, list(output.ids))
             return
         self._append(output.body, self._encode(output.body))
         self._append(output.closing, self._encode(output.closing))

@@ -52,6 +52,13 @@ STRICT = """
 {%- endfor -%}
 """
 
+STRICT_TRIMS = STRICT.replace("{{ m['content'] }}", "{{ m['content'] | trim }}")
+
+FIRST_SYSTEM = DROPS_CALLS.replace(
+    "{%- for m in messages -%}",
+    "{%- for m in messages -%}{%- if m['role'] == 'system' and not loop.first -%}{%- continue -%}{%- endif -%}",
+)
+
 VERBATIM_CALLS = """
 {%- if tools -%}<|im_start|>tools
 {{ tools | tojson }}<|im_end|>
@@ -112,6 +119,8 @@ ALL = {
     "forgets reasoning": FORGETS_REASONING,
     "opens reasoning": OPENS_REASONING,
     "strict": STRICT,
+    "strict, trims": STRICT_TRIMS,
+    "first system": FIRST_SYSTEM,
     "verbatim calls": VERBATIM_CALLS,
     "rewrites calls": REWRITES_CALLS,
     "no generation prompt": NO_PROMPT,

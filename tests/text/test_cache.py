@@ -93,6 +93,17 @@ def test_a_sound_folder_is_not_built_again(tmp_path):
     assert build_once(folder, fail) == folder
 
 
+def test_the_first_one_stays(tmp_path):
+    """When another process finished first, its folder is used: someone may be reading it."""
+    inodes = []
+
+    def slow(folder):
+        inodes.append(build_once(tmp_path / "thing", _build).stat().st_ino)
+        _build(folder)
+
+    assert build_once(tmp_path / "thing", slow).stat().st_ino == inodes[0]
+
+
 def test_a_failing_build_leaves_nothing(tmp_path):
     """What the builder raises passes through, and no folder appears, nor a scratch one stays."""
 

@@ -7,6 +7,7 @@ import pytest
 
 from suffixspec.errors import InputError
 from suffixspec.text import render_session
+from suffixspec.text.render import _common_prefix
 from suffixspec.trace.session import Message
 
 from .sessions import ODD_ARGUMENTS, SCHEMA, SESSIONS, call, check_turns, random_session, reply, session, user
@@ -113,6 +114,23 @@ def test_strict_templates_get_turns(smollm2):
     assert turns[0].output_text.endswith("</tool_call> <|im_end|>")
 
 
+def test_the_space_before_a_reply(smollm2):
+    """The space that a template puts before a reply is kept when the output is put together by hand."""
+    turns = check_turns(SESSIONS["white space"], with_template(smollm2, ALL["strict, trims"]))
+    assert turns[1].output_text == " \n\nx\n <|im_end|>"
+
+
+def test_late_system_messages(smollm2):
+    """Where only a leading system message is shown, a second is joined to it and a later one is a user's."""
+    tokenizer = with_template(smollm2, ALL["first system"])
+    system = Message("system", "one"), Message("system", "two")
+    (turn,) = check_turns(session(*system, user("q"), Message("system", "three"), reply("x")), tokenizer)
+    assert tokenizer.decode(turn.prompt_ids.tolist()) == (
+        "<|im_start|>system\none\n\ntwo<|im_end|>\n<|im_start|>user\nq<|im_end|>\n"
+        "<|im_start|>user\nthree<|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
 def test_reasoning_the_template_forgets(smollm2):
     """Reasoning is decoded, and missing from later prompts where the template drops it."""
     tokenizer = with_template(smollm2, ALL["forgets reasoning"])
@@ -183,6 +201,17 @@ def test_recorded_ids_are_kept(smollm2):
         assert turn.output_ids.tolist() == [*smollm2.encode("hello"), *end]
 
 
+def test_recorded_ids_outlive_a_missing_end_token(smollm2):
+    """Recorded ids stay in the next prompt though the template there leaves the end token out."""
+    ids = tuple(token for character in "hello" for token in smollm2.encode(character))
+    message = reply("hello", token_ids=(*ids, 2))
+    one, two = check_turns(
+        session(user("q"), message, user("r"), reply("x")), with_template(smollm2, ALL["plain"])
+    )
+    assert tuple(one.output_ids.tolist()) == (*ids, 2)
+    assert two.reused_tokens == len(one.prompt_ids) + len(ids)
+
+
 def test_recorded_ids_may_carry_calls(smollm2):
     """Recorded ids of a tool call count when they decode to the form that the call is rendered in."""
     text = f'<tool_call>\n{{"name": "bash", "arguments": {ODD_ARGUMENTS}}}\n</tool_call>'
@@ -238,6 +267,16 @@ def test_encoding_stretches_is_encoding_the_whole(smollm2):
     turns = list(render_session(_long_session(8), tokenizer))
     text = tokenizer.decode(turns[-1].prompt_ids.tolist())
     assert turns[-1].prompt_ids.tolist() == tokenizer.encode(text)
+
+
+def test_common_prefix():
+    """The length of the common prefix is exact."""
+    rng = random.Random(5)
+    for _ in range(300):
+        a = "".join(rng.choices("ab", weights=[9, 1], k=rng.randrange(12)))
+        b = "".join(rng.choices("ab", weights=[9, 1], k=rng.randrange(12)))
+        differ = (i for i, (x, y) in enumerate(zip(a, b, strict=False)) if x != y)
+        assert _common_prefix(a, b) == next(differ, min(len(a), len(b))), (a, b)
 
 
 def test_views_outlive_later_turns(smollm2):

@@ -32,6 +32,7 @@ EXPECTED = {
     "refuses the tool role": {"tool_role": False, "free_ids": False},
     "drops the tool role": {"tool_role": False, "free_ids": False},
     "forgets reasoning": {"reasoning": True},
+    "first system": {"late_system": False},
     "verbatim calls": {"tool_calls": "verbatim", "tools": True, "free_ids": False},
     "rewrites calls": {"tool_calls": "rewritten", "tools": True, "free_ids": False},
     "no generation prompt": {"header": "<|im_start|>assistant\n"},
