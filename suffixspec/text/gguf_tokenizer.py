@@ -84,14 +84,15 @@ def _fingerprint(path: Path) -> str:
 def _convert(gguf: Path, out: Path) -> None:
     if importlib.util.find_spec("gguf") is None:
         raise MissingExtraError(f"expected the package gguf to read {gguf.name}, got none; {_NEEDS_LOCAL}")
-    from transformers import AutoTokenizer
+    from transformers import PreTrainedTokenizerFast
     from transformers.utils import logging
 
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()
     try:
-        tokenizer = AutoTokenizer.from_pretrained(
-            str(gguf.parent), gguf_file=gguf.name, local_files_only=True, trust_remote_code=False
+        # Not AutoTokenizer, which reads the file twice, once to find the model's class.
+        tokenizer = PreTrainedTokenizerFast.from_pretrained(
+            str(gguf.parent), gguf_file=gguf.name, local_files_only=True
         )
     except Exception as error:  # the reader and the converters raise many kinds on malformed files
         raise InputError(
