@@ -211,6 +211,19 @@ class TestRequestLogs:
             ["two", "r2", "on", "r3"],
         ]
 
+    def test_a_state_is_continued_once(self, tmp_path: Path) -> None:
+        """When two calls go on from the same reply, the second one is a session of its own."""
+        ask, reply = {"role": "user", "content": "go"}, {"role": "assistant", "content": "r"}
+        lines = [exchange([ask], reply)]
+        for text in ("left", "right"):
+            then = [ask, reply, {"role": "user", "content": text}]
+            lines.append(exchange(then, {"role": "assistant", "content": f"r {text}"}))
+        left, right = _read(tmp_path, "\n".join(map(json.dumps, lines)))
+
+        assert _outputs(left) == [("r", []), ("r left", [])]
+        assert _outputs(right) == [("r right", [])]
+        assert [message.content for message in right.messages] == ["go", "r", "right", "r right"]
+
     def test_unrecorded_replies_are_context(self, tmp_path: Path) -> None:
         """An assistant message that only a request shows may be an example: it is not decoded."""
         few_shot = [{"role": "assistant", "content": "example"}, {"role": "user", "content": "go"}]
@@ -334,6 +347,7 @@ def test_resumed_claude_logs_count_once(tmp_path: Path) -> None:
         trace_samples.claude("user", "1", None, "Hi."),
         trace_samples.claude("assistant", "2", "1", [{"type": "text", "text": "Hello."}], message_id="m1"),
         trace_samples.claude("assistant", "2", "1", [{"type": "text", "text": "Hello."}], message_id="m1"),
+        trace_samples.claude("user", "1", None, "Hi."),
         trace_samples.claude("user", "3", "2", "More.", sessionId="T"),
         trace_samples.claude(
             "assistant", "4", "3", [{"type": "text", "text": "Yes."}], message_id="m2", sessionId="T"
@@ -341,6 +355,7 @@ def test_resumed_claude_logs_count_once(tmp_path: Path) -> None:
     ]
     (session,) = _read(tmp_path, "\n".join(map(json.dumps, records)))
 
+    assert [message.content for message in session.messages] == ["Hi.", "Hello.", "More.", "Yes."]
     assert _outputs(session) == [("Hello.", []), ("Yes.", [])]
 
 
@@ -358,3 +373,32 @@ def test_forked_codex_logs_are_one_session(tmp_path: Path) -> None:
     sessions = _read(tmp_path, "\n".join(map(json.dumps, records)))
 
     assert {s.session_id: _outputs(s) for s in sessions} == {"new": [("Hello.", [])], "next": [("Hey.", [])]}
+
+
+def test_compacted_codex_history_is_context(tmp_path: Path) -> None:
+    """What a compaction puts in the place of the history was written earlier, the model's own items too."""
+    kept = [
+        trace_samples.codex_text(role, text)["payload"]
+        for role, text in (("user", "Hi."), ("assistant", "Sum."))
+    ]
+    records = [
+        trace_samples.codex("session_meta", id="R"),
+        trace_samples.codex_text("user", "Hi."),
+        trace_samples.codex_text("assistant", "Hello."),
+        trace_samples.codex("compacted", message="unused", replacement_history=kept),
+        trace_samples.codex_text("assistant", "On."),
+    ]
+    first, second = _read(tmp_path, "\n".join(map(json.dumps, records)))
+
+    assert _outputs(first) == [("Hello.", [])]
+    assert _outputs(second) == [("On.", [])]
+    assert [message.content for message in second.messages] == ["Hi.", "Sum.", "On."]
+
+
+def test_windows_line_ends_are_no_text(tmp_path: Path) -> None:
+    """A chat history with Windows line ends reads as the same without, wherever the reads of the file fall."""
+    text = SAMPLES["aider"].text * 500
+    sessions = _read(tmp_path, text)
+    (tmp_path / "log.txt").write_bytes(text.replace("\n", "\r\n").encode())
+
+    assert sessions == list(read_sessions(tmp_path / "log.txt"))

@@ -57,6 +57,15 @@ class TestCompression:
 
         assert _ids(trace) == ["a", "b", "c"]
 
+    @pytest.mark.parametrize("pack", [gzip.compress, _zst])
+    def test_may_be_far_smaller_than_the_text(self, pack: Any, trace: Path) -> None:
+        """Nothing is lost where a few bytes stand for megabytes."""
+        trace.write_bytes(pack(b"".join(_line(str(number), "x" * (1 << 20)) for number in range(5))))
+
+        assert [(str(number), 1 << 20) for number in range(5)] == [
+            (session.session_id, len(session.messages[1].content)) for session in read_sessions(trace)
+        ]
+
     def test_gzip_may_be_padded(self, trace: Path) -> None:
         """Zero bytes after the end of gzip data are padding."""
         trace.write_bytes(gzip.compress(_THREE) + bytes(100))
@@ -86,6 +95,15 @@ class TestCompression:
         assert len(bad) == 1
         assert [f"s{number}" for number in range(len(ids))] == ids
         assert 0 < len(ids) < 8
+
+    def test_a_truncated_document_counts_once(self, trace: Path) -> None:
+        """That the JSON is cut too is no second error."""
+        bad: list[InputError] = []
+        text = json.dumps([json.loads(line) for line in _LONG.splitlines()], indent=1)
+        trace.write_bytes(gzip.compress(text.encode())[:-1000])
+
+        assert _ids(trace, skip_bad=True, on_bad=bad.append) == []
+        assert [error.message.partition(",")[0] for error in bad] == ["expected more gzip data"]
 
     @pytest.mark.parametrize(("pack", "name"), [(gzip.compress, "gzip"), (_zst, "zstandard")])
     def test_damage_is_an_error(self, pack: Any, name: str, trace: Path) -> None:
