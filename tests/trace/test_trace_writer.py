@@ -54,7 +54,7 @@ def test_what_is_written_is_read(suffix: str, tmp_path_factory: pytest.TempPathF
     """Any sessions come back equal, in order, with all three compressions."""
     path = tmp_path_factory.mktemp("round") / f"trace.jsonl{suffix}"
 
-    @settings(max_examples=100, deadline=None, derandomize=True, database=None)
+    @settings(max_examples=50, deadline=None, derandomize=True, database=None)
     @given(st.lists(_sessions, min_size=1, max_size=3))
     def check(sessions: list[TraceSession]) -> None:
         assert len(sessions) == write_sessions(path, sessions)

@@ -836,7 +836,10 @@ ATIF = Sample(
                 {
                     "step_id": 2,
                     "source": "user",
-                    "message": [{"type": "text", "text": "Fix it."}, {"type": "image"}],
+                    "message": [
+                        {"type": "text", "text": "Fix it."},
+                        {"type": "image", "source": {"media_type": "image/png", "path": "a.png"}},
+                    ],
                 },
                 {"step_id": 3, "source": "agent", "message": "Copied.", "is_copied_context": True},
                 {
