@@ -6,6 +6,7 @@
     record.py turn SESSION < message
     record.py show SESSION
     record.py finish SESSION --outcome solved|failed
+    record.py recheck TASK
     record.py build
 
 A session is a file under sessions/; the folder its commands work on is a copy of the package in /tmp, made
@@ -194,6 +195,13 @@ def cmd_show(args: argparse.Namespace) -> int:
     return 0
 
 
+def set_outcome(session: dict, *, claimed: str, passed: bool) -> None:
+    """A session counts as solved only if the solver said so and the check agrees."""
+    session["outcome"] = "solved" if passed and claimed == "solved" else "failed"
+    session["claimed"] = claimed
+    session["check_passed"] = passed
+
+
 def cmd_finish(args: argparse.Namespace) -> int:
     """Run the hidden check and store the outcome."""
     session = read_session(args.session)
@@ -202,15 +210,35 @@ def cmd_finish(args: argparse.Namespace) -> int:
     task = load_tasks()[1][session["task"]]
     sandbox = live_sandbox(session, task)
     passed, output = sandbox.check(task)
-    # A session counts as solved only if the solver said so and the check agrees.
-    session["outcome"] = "solved" if passed and args.outcome == "solved" else "failed"
-    session["claimed"] = args.outcome
-    session["check_passed"] = passed
+    set_outcome(session, claimed=args.outcome, passed=passed)
     write_session(session)
     sandbox.remove()
     (LIVE / session_file(args.session).stem).unlink(missing_ok=True)
     print(output)
     print(f"--- {args.session}: {session['outcome']} after {turns(session)} turns", file=sys.stderr)
+    return 0
+
+
+def cmd_recheck(args: argparse.Namespace) -> int:
+    """Compute the outcomes of a task's finished sessions anew, after its check was corrected."""
+    task = load_tasks()[1].get(args.task)
+    if task is None:
+        raise SandboxError(f"expected one of the tasks that 'record.py tasks' lists, got {args.task!r}")
+    for session in finished_sessions():
+        if session["task"] != task.id:
+            continue
+        sandbox = Sandbox(task.package)
+        try:
+            for message in session["messages"]:
+                command = command_of(message) if message["role"] == "assistant" else None
+                if command is not None:
+                    sandbox.run(command)
+            passed, _ = sandbox.check(task)
+        finally:
+            sandbox.remove()
+        set_outcome(session, claimed=session["claimed"], passed=passed)
+        write_session(session)
+        print(f"{session['session_id']}: {session['outcome']}")
     return 0
 
 
@@ -261,6 +289,9 @@ def build_parser() -> argparse.ArgumentParser:
         "--outcome", choices=("solved", "failed"), required=True, help="what the solver thinks"
     )
     finish.set_defaults(run=cmd_finish)
+    recheck = commands.add_parser("recheck", help="compute outcomes anew after a task's check was corrected")
+    recheck.add_argument("task", metavar="TASK")
+    recheck.set_defaults(run=cmd_recheck)
     commands.add_parser("build", help="write swebench.jsonl").set_defaults(run=cmd_build)
     return parser
 

@@ -189,6 +189,25 @@ class Observation:
         return f"<returncode>{self.returncode}</returncode>\n<output>\n{output}</output>"
 
 
+# In `command | head -n 1` it is a matter of luck whether the command is still running, and may go on printing
+# to standard error, when head ends. This head reads its input to the end, so that the command always is.
+_HEAD = """\
+#!/bin/bash
+/usr/bin/head "$@"
+status=$?
+operand=
+skip=
+for argument; do
+    if [ "$skip" ]; then skip=
+    elif [ "$argument" = -n ] || [ "$argument" = -c ]; then skip=1
+    elif [ "${argument#-}" = "$argument" ]; then operand=1
+    fi
+done
+if [ -z "$operand" ] && [ -p /dev/stdin ]; then cat > /dev/null; fi
+exit $status
+"""
+
+
 class Sandbox:
     """A folder that commands see as /workspace.
 
@@ -224,6 +243,9 @@ class Sandbox:
         executable = Path(getattr(sys, "_base_executable", sys.executable)).resolve()
         for name in ("python", "python3"):
             (root / ".venv/bin" / name).symlink_to(executable)
+        head = root / ".venv/bin/head"
+        head.write_text(_HEAD, encoding="utf-8")
+        head.chmod(0o755)
         (root / ".venv/pyvenv.cfg").write_text(
             f"home = {executable.parent}\ninclude-system-site-packages = false\n", encoding="utf-8"
         )

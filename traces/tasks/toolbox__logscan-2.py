@@ -57,10 +57,10 @@ class Check(unittest.TestCase):
         self.assertEqual(status, 0)
         self.assertEqual(
             out,
-            "method path                  count  errors   mean ms    max ms\n"
-            "POST   /orders                   1       0      48.0      48.0\n"
-            "GET    /users/:id                3       1      11.0      12.5\n"
-            "GET    /                         1       1       1.0       1.0\n",
+            "method path                 count  errors   mean ms    max ms\n"
+            "POST   /orders                  1       0      48.0      48.0\n"
+            "GET    /users/:id               3       1      11.0      12.5\n"
+            "GET    /                        1       1       1.0       1.0\n",
         )
 
     def test_json(self):
