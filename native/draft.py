@@ -47,7 +47,10 @@ MAX_CELLS = 8
 POOL_FIELDS = CELL0 + MAX_CELLS
 N_CONTEXTS = POOL_FIELDS
 CONTEXT0 = N_CONTEXTS + 1
-CONTEXT_FIELDS = 3  # which tree, code, length
+# Fields of a context: which tree, code, length, the text position of the next token, the one where the edge
+# ends, and the count. Inside an edge, going on takes a look at the text and nothing else.
+TREE, CODE, LENGTH, AT, END, SEEN = 0, 1, 2, 3, 4, 5
+CONTEXT_FIELDS = 6
 ROW_FIELDS = CONTEXT0 + CONTEXT_FIELDS * CONTEXTS * TREES
 POOL = 1024
 CANDIDATES = 24  # per row
@@ -62,10 +65,10 @@ COUNTS = 5
 SHARES = 8
 CELLS = SOURCES * LENGTHS * COUNTS * SHARES
 JUMP = 16  # below its longest match, a tree is asked for contexts of at most so many tokens
-LEAST = 2.0**-10  # path probability below which a candidate is not worth a place in the pool
-BUCKETS = 82  # of path probabilities from LEAST to 1, eight per octave
+BUCKETS = 82  # of path probabilities from 2**-10 to 1, eight per octave; what is below is not worth a place
 _BITS_SHIFT = 20  # keeps a float32's exponent and the first three bits of its fraction
-_BITS_LEAST = (127 - 10) << 3  # bucket 0 starts at LEAST
+_BITS_LEAST = (127 - 10) << 3  # bucket 0 starts at 2**-10
+_BUCKET_START = ((np.arange(BUCKETS, dtype=np.int32) + _BITS_LEAST) << _BITS_SHIFT).view(np.float32)
 
 
 # Bucket borders as tables: a chain of comparisons would mispredict at every candidate.
@@ -85,7 +88,23 @@ def cell_of(source, length, count, total):
 
 
 @kernel
-def _root_contexts(text, leaf, inner, table, node, length, pos, tree, rows):
+def _put_context(inner, n, tree, code, length, rows, row, column):
+    """Write a context of a row."""
+    if code < 0:
+        at, end, count = ~code + length, n, 1
+    else:
+        pos = int(inner[code, POS])
+        at, end, count = pos + length, pos + int(inner[code, DEPTH]), max(1, int(inner[code, COUNT]))
+    rows[row, column + TREE] = tree
+    rows[row, column + CODE] = code
+    rows[row, column + LENGTH] = length
+    rows[row, column + AT] = at
+    rows[row, column + END] = end
+    rows[row, column + SEEN] = count
+
+
+@kernel
+def _root_contexts(text, leaf, inner, table, n, node, length, pos, tree, rows):
     """Append the contexts of row 0 in one tree: its longest match, then shorter ones seen more often.
 
     A shorter context with the same count has the same occurrences and tells nothing new.
@@ -97,10 +116,7 @@ def _root_contexts(text, leaf, inner, table, node, length, pos, tree, rows):
         node, code = descend(text, leaf, inner, table, node, length, pos)
         count = 1 if code < 0 else int(inner[code, COUNT])
         if count != last:
-            column = CONTEXT0 + CONTEXT_FIELDS * (at + found)
-            rows[0, column] = tree
-            rows[0, column + 1] = code
-            rows[0, column + 2] = length
+            _put_context(inner, n, tree, code, length, rows, 0, CONTEXT0 + CONTEXT_FIELDS * (at + found))
             found += 1
             last = count
         if length > JUMP:
@@ -113,75 +129,90 @@ def _root_contexts(text, leaf, inner, table, node, length, pos, tree, rows):
 
 
 @kernel
-def _step(text, leaf, inner, table, n, code, length, token):
-    """The locus one token further, 0 where the string does not go on with this token."""
-    if code < 0 or length < int(inner[code, DEPTH]):
-        pos = ~code if code < 0 else int(inner[code, POS])
-        return code if pos + length < n and int(text[pos + length]) == token else 0
-    return child(text, leaf, inner, table, code, token)
+def _follow(text, leaf, inner, table, n, rows, parent, had, row, have, token):
+    """Write the parent's context at column ``had``, one token on, to the row's column ``have``; whether it goes on."""
+    at = int(rows[parent, had + AT])
+    if at < int(rows[parent, had + END]):
+        if int(text[at]) != token:
+            return False
+        for field in range(CONTEXT_FIELDS):
+            rows[row, have + field] = rows[parent, had + field]
+        rows[row, have + LENGTH] += 1
+        rows[row, have + AT] += 1
+        return True
+    if int(rows[parent, had + CODE]) < 0:
+        return False  # the end of the text
+    code = child(text, leaf, inner, table, int(rows[parent, had + CODE]), token)
+    if code == 0:
+        return False
+    _put_context(
+        inner, n, int(rows[parent, had + TREE]), code, int(rows[parent, had + LENGTH]) + 1, rows, row, have
+    )
+    return True
 
 
 @kernel
-def _offer(pool, keys, first, last, cells, token, source, cell):
+def _offer(pool, keys, first, last, cells, token, source, cell, least):
     """Add a candidate of the current row, or one more piece of evidence for it; return the new end."""
-    p = cells[cell, RATE]
+    rate = cells[cell, RATE]
     for k in range(first, last):
         if int(pool[k, TOKEN]) == token:
             had = int(pool[k, N_CELLS])
             if had < MAX_CELLS:
                 pool[k, CELL0 + had] = cell
                 pool[k, N_CELLS] = had + 1
-            if p > keys[k]:
-                keys[k] = p
+            if rate > keys[k]:
+                keys[k] = rate
                 pool[k, SOURCE] = source
             return last
-    if last - first >= CANDIDATES or last >= POOL:
+    if rate < least or last - first >= CANDIDATES or last >= POOL:
         return last
     pool[last, TOKEN] = token
     pool[last, SOURCE] = source
     pool[last, N_CELLS] = 1
     pool[last, CELL0] = cell
-    keys[last] = p
+    keys[last] = rate
     return last + 1
 
 
 @kernel
-def _offer_context(text, leaf, inner, n, code, length, pool, keys, first, last, cells, source):
-    """Offer the successors of one context."""
-    pos = ~code if code < 0 else int(inner[code, POS])
-    if code < 0 or length < int(inner[code, DEPTH]):
-        if pos + length < n:
-            token = int(text[pos + length])
-            if token >= 0:
-                count = 1 if code < 0 else max(1, int(inner[code, COUNT]))
-                cell = cell_of(source, length, count, count)
-                last = _offer(pool, keys, first, last, cells, token, source, cell)
+def _offer_context(text, leaf, inner, rows, row, column, pool, keys, first, last, cells, source, least):
+    """Offer the successors of one context of a row."""
+    at = int(rows[row, column + AT])
+    length = int(rows[row, column + LENGTH])
+    total = int(rows[row, column + SEEN])
+    if at < int(rows[row, column + END]):
+        token = int(text[at])
+        if token >= 0:
+            cell = cell_of(source, length, total, total)
+            last = _offer(pool, keys, first, last, cells, token, source, cell, least)
         return last
-    total = max(1, int(inner[code, COUNT]))
+    code = int(rows[row, column + CODE])
+    if code < 0:
+        return last
     v = int(inner[code, INNERS])
-    seen = 0
-    while v >= 0 and seen < MOST_INNERS:
+    looked = 0
+    while v >= 0 and looked < MOST_INNERS:
         token = int(text[int(inner[v, POS]) + length])
         if token >= 0:
-            count = max(1, int(inner[v, COUNT]))
-            cell = cell_of(source, length, count, total)
-            last = _offer(pool, keys, first, last, cells, token, source, cell)
+            cell = cell_of(source, length, max(1, int(inner[v, COUNT])), total)
+            last = _offer(pool, keys, first, last, cells, token, source, cell, least)
         v = int(inner[v, NEXT])
-        seen += 1
+        looked += 1
     j = int(inner[code, LEAVES])
-    seen = 0
-    while j >= 0 and seen < MOST_LEAVES:
+    looked = 0
+    while j >= 0 and looked < MOST_LEAVES:
         token = int(text[j + length])
         if token >= 0:
             cell = cell_of(source, length, 1, total)
-            last = _offer(pool, keys, first, last, cells, token, source, cell)
+            last = _offer(pool, keys, first, last, cells, token, source, cell, least)
         j = int(leaf[j, L_NEXT])
-        seen += 1
+        looked += 1
     return last
 
 
 @kernel
-def _offer_ngrams(table, recent, rows, row, pool, keys, first, last, cells):
+def _offer_ngrams(table, recent, rows, row, pool, keys, first, last, cells, least):
     """Offer the successors of the two longest short contexts that the n-gram index holds."""
     window = np.empty(ORDERS, np.int32)
     valid = 0
@@ -205,7 +236,7 @@ def _offer_ngrams(table, recent, rows, row, pool, keys, first, last, cells):
             count = int(table[at, field + 1])
             if count > 0:
                 cell = cell_of(NGRAM, order, count, total)
-                last = _offer(pool, keys, first, last, cells, int(table[at, field]), NGRAM, cell)
+                last = _offer(pool, keys, first, last, cells, int(table[at, field]), NGRAM, cell, least)
         found += 1
         if found == 2:
             break
@@ -283,30 +314,17 @@ def draft(
     rows[0, N_CONTEXTS] = 0
     probs[0] = 1.0
     _root_contexts(
-        text0, leaf0, inner0, table0, int(state[S_NODE]), active_length, int(state[S_SUFFIX]), 0, rows
-    )
+        text0, leaf0, inner0, table0, n0,
+        int(state[S_NODE]), active_length, int(state[S_SUFFIX]), 0, rows,
+    )  # fmt: skip
     _root_contexts(
-        text1,
-        leaf1,
-        inner1,
-        table1,
-        int(cursor1[C_NODE]),
-        int(cursor1[C_LENGTH]),
-        int(cursor1[C_POS]),
-        1,
-        rows,
-    )
+        text1, leaf1, inner1, table1, n1,
+        int(cursor1[C_NODE]), int(cursor1[C_LENGTH]), int(cursor1[C_POS]), 1, rows,
+    )  # fmt: skip
     _root_contexts(
-        text2,
-        leaf2,
-        inner2,
-        table2,
-        int(cursor2[C_NODE]),
-        int(cursor2[C_LENGTH]),
-        int(cursor2[C_POS]),
-        2,
-        rows,
-    )
+        text2, leaf2, inner2, table2, n2,
+        int(cursor2[C_NODE]), int(cursor2[C_LENGTH]), int(cursor2[C_POS]), 2, rows,
+    )  # fmt: skip
     pooled = 0  # candidates in the pool
     waiting = 0  # candidates on the heap
     row = 0
@@ -327,48 +345,43 @@ def draft(
         token = int(rows[row, TOKEN])
         had = int(rows[max(parent, 0), N_CONTEXTS])
         have = 0
+        least = _BUCKET_START[floor] / probs[row]
         for c in range(had):
-            column = CONTEXT0 + CONTEXT_FIELDS * c
-            if row == 0:
-                tree, code, length = int(rows[0, column]), int(rows[0, column + 1]), int(rows[0, column + 2])
-            else:
-                tree = int(rows[parent, column])
-                code = int(rows[parent, column + 1])
-                length = int(rows[parent, column + 2])
-                if tree == 0:
-                    code = _step(text0, leaf0, inner0, table0, n0, code, length, token)
-                elif tree == 1:
-                    code = _step(text1, leaf1, inner1, table1, n1, code, length, token)
-                else:
-                    code = _step(text2, leaf2, inner2, table2, n2, code, length, token)
-                if code == 0:
-                    continue
-                length += 1
-                if tree == 0 and code < 0 and ~code + length >= n0:
-                    # The end of the text: what follows it is what followed its longest repeated suffix.
-                    code, length = active_code, active_length
-                    if length == 0:
-                        continue
-                column = CONTEXT0 + CONTEXT_FIELDS * have
-                rows[row, column] = tree
-                rows[row, column + 1] = code
-                rows[row, column + 2] = length
-            have += 1
+            old = CONTEXT0 + CONTEXT_FIELDS * c
+            new = CONTEXT0 + CONTEXT_FIELDS * have
+            tree = int(rows[max(parent, 0), old + TREE])
             if tree == 0:
+                if row > 0:
+                    if not _follow(text0, leaf0, inner0, table0, n0, rows, parent, old, row, new, token):
+                        continue
+                    if int(rows[row, new + AT]) >= n0:
+                        # The end of the text: what follows it is what followed its longest repeated suffix.
+                        if active_length == 0:
+                            continue
+                        _put_context(inner0, n0, 0, active_code, active_length, rows, row, new)
                 last = _offer_context(
-                    text0, leaf0, inner0, n0, code, length, pool, keys, first, last, cells, SESSION
+                    text0, leaf0, inner0, rows, row, new, pool, keys, first, last, cells, SESSION, least
                 )
             elif tree == 1:
+                if row > 0 and not _follow(
+                    text1, leaf1, inner1, table1, n1, rows, parent, old, row, new, token
+                ):
+                    continue
                 last = _offer_context(
-                    text1, leaf1, inner1, n1, code, length, pool, keys, first, last, cells, HISTORY
+                    text1, leaf1, inner1, rows, row, new, pool, keys, first, last, cells, HISTORY, least
                 )
             else:
+                if row > 0 and not _follow(
+                    text2, leaf2, inner2, table2, n2, rows, parent, old, row, new, token
+                ):
+                    continue
                 last = _offer_context(
-                    text2, leaf2, inner2, n2, code, length, pool, keys, first, last, cells, HISTORY
+                    text2, leaf2, inner2, rows, row, new, pool, keys, first, last, cells, HISTORY, least
                 )
+            have += 1
         rows[row, N_CONTEXTS] = have
         if ngrams.shape[0] > 0:
-            last = _offer_ngrams(ngrams, recent, rows, row, pool, keys, first, last, cells)
+            last = _offer_ngrams(ngrams, recent, rows, row, pool, keys, first, last, cells, least)
         total = 0.0
         for k in range(first, last):
             total += keys[k]
