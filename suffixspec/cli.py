@@ -1,6 +1,9 @@
 """The ``suffixspec`` command. Parsing and ``--help`` import neither numba nor torch nor transformers."""
 
 import argparse
+import contextlib
+import io
+import os
 import sys
 from collections.abc import Sequence
 
@@ -39,10 +42,33 @@ def build_parser() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status: 0 done, 2 bad input or usage, 130 interrupted."""
-    args = build_parser().parse_args(argv)
+    """Run the command line; return the exit status.
+
+    0: done; 1: the system failed us (a full disk); 2: bad input or usage; 130: interrupted.
+    """
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # A name from a trace must not stop the output on a terminal that cannot show it.
+        sys.stdout.reconfigure(errors="backslashreplace")
+    try:
+        try:
+            return _run(argv)
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()  # here, where a failure can be told, and not when Python exits
+    except BrokenPipeError:
+        # The reader of our output went away (``| head``): it has seen enough, which is not an error.
+        _discard_output()
+        return 0
+    except OSError as error:
+        _discard_output()
+        print(f"suffixspec: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(argv: Sequence[str] | None) -> int:
     from suffixspec.errors import SuffixspecError
 
+    args = build_parser().parse_args(argv)
     try:
         return int(args.run(args))
     except SuffixspecError as error:
@@ -51,10 +77,17 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("suffixspec: interrupted", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        # The reader of our output went away (``| head``): not an error, but nothing more can be printed.
-        sys.stderr.close()
-        return 0
+    except SystemExit as ending:
+        raise BrokenPipeError from ending  # no command ends like this but rich, when its reader went away
+
+
+def _discard_output() -> None:
+    """Drop what stdout still holds where it cannot be written, so that Python does not try again at exit."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        try:
+            sys.stdout.flush()
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 if __name__ == "__main__":

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
+import stat
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suffixspec.cost import NAMES as COST_NAMES
@@ -102,6 +105,7 @@ def run(args: argparse.Namespace) -> int:
         SuffixspecError: bad input; nothing has been written.
     """
     from suffixspec.cost import CostCurve
+    from suffixspec.errors import InputError
     from suffixspec.native.warm_up import warm_up
     from suffixspec.replay.metrics import measure
     from suffixspec.replay.output import write_output
@@ -111,8 +115,14 @@ def run(args: argparse.Namespace) -> int:
     from suffixspec.replay.simulate import Simulation, replay
     from suffixspec.text.tokenizer import load_tokenizer
 
+    # What can be found wrong at once is not found after an hour's work.
     cost = CostCurve.load(args.cost)
     names = _drafter_names(args.drafter)
+    if args.report:
+        _check_writable(args.report)
+    if not args.skip_bad:
+        for path in (*args.warm, *args.paths):
+            _check_readable(path)
     with ReplayProgress() as progress:
         progress.note("loading the tokenizer")
         tokenizer = load_tokenizer(args.tokenizer)
@@ -135,6 +145,10 @@ def run(args: argparse.Namespace) -> int:
             done, interrupted = replay(
                 sessions, simulations, on_turn=lambda s, t: progress.turn(s.drafter.name, t)
             )
+    if not done and not interrupted:
+        raise InputError(
+            f"expected at least one session, got none that can be replayed; {progress.skipped} skipped"
+        )
     result = ReplayResult(
         paths=list(args.paths),
         sessions=done,
@@ -155,9 +169,12 @@ def run(args: argparse.Namespace) -> int:
         interrupted=interrupted,
     )
     metrics = measure(result, cost)
+    if (
+        args.report
+    ):  # first: where it fails, stdout stays empty, and a reader that stops early does not stop it
+        write_report(args.report, result, metrics)
     write_output(metrics, args.output)
     if args.report:
-        write_report(args.report, result, metrics)
         print(f"report: {args.report}", file=sys.stderr)
     return 130 if interrupted else 0
 
@@ -219,6 +236,41 @@ def _sessions(
             continue
         yield RenderedSession(session.session_id, session.task_key, session.namespace or "default", turns)
         progress.session()
+
+
+def _check_readable(path: str) -> None:
+    """Raise InputError for a file that is not there or cannot be opened."""
+    from suffixspec.trace.source import Source
+
+    try:
+        mode = Path(path).stat().st_mode
+    except OSError:
+        mode = stat.S_IFREG  # opening it says what is wrong
+    if stat.S_ISREG(mode) or stat.S_ISDIR(mode):  # a pipe's bytes can be read once
+        with Source(path):
+            pass
+
+
+def _check_writable(path: str) -> None:
+    """Raise InputError where a report could not be written in the end."""
+    from suffixspec.errors import InputError
+
+    target = Path(path)
+    try:
+        folder = target.resolve().parent
+        if target.is_dir():
+            raise InputError("expected a file name for the report, got a directory", path=path)
+        if not folder.is_dir():
+            raise InputError("expected the report's folder to exist, got none; create it first", path=path)
+        place = target if target.exists() and not target.is_file() else folder
+        if not os.access(place, os.W_OK):
+            raise InputError(
+                "expected a place for the report that can be written, got no permission", path=path
+            )
+    except OSError as error:
+        raise InputError(
+            f"expected a report that can be written, got: {error.strerror}", path=path
+        ) from error
 
 
 def _positive(text: str) -> int:

@@ -53,12 +53,12 @@ class ReplayProgress:
         self._bar.update(self._task, description=what)
 
     def begin(self, what: str, drafters: int) -> None:
-        """Start the bar of one pass over the input."""
+        """Start the bar of one pass over the input; what was skipped is counted per pass."""
         if self._task is not None:
             self._bar.remove_task(self._task)
         self._what = what
         self._drafters = drafters
-        self._sessions = self._turns = 0
+        self._sessions = self._turns = self.skipped = 0
         self._tokens.clear()
         self._steps.clear()
         self._task = self._bar.add_task(what, total=None, figures="")
