@@ -118,7 +118,7 @@ class _Run:
         self._instruction = instruction
         self._responses: set[str] = set()
         self._response_index: dict[str, int] = {}
-        self._event_ids: list[Any] = []
+        self._event_ids: list[int | str | None] = []
         """By message: the id of the event that it comes from."""
         self._agent_spoke_last = False
 
@@ -131,7 +131,7 @@ class _Run:
             self._observation(event, where)
         elif "kind" in event:
             self._kind(event, where)
-        self._event_ids += [event.get("id")] * (len(self.transcript) - before)
+        self._event_ids += [_id(event.get("id"))] * (len(self.transcript) - before)
 
     def add_step(self, step: dict[str, Any], where: str) -> None:
         """Add a DevAI step: user message, thought and action, environment."""
@@ -229,7 +229,7 @@ class _Run:
 
     def _condense(self, arguments: dict[str, Any]) -> None:
         forgotten = arguments.get("forgotten_event_ids")
-        gone = set(forgotten) if isinstance(forgotten, list) else set()
+        gone = set(map(_id, forgotten)) - {None} if isinstance(forgotten, list) else set()
         start, end = arguments.get("forgotten_events_start_id"), arguments.get("forgotten_events_end_id")
         if isinstance(start, int) and isinstance(end, int):
             gone |= set(range(start, min(end, start + 1_000_000) + 1))
@@ -292,6 +292,10 @@ class _Run:
         index = self.transcript.append(Message("assistant", text, reasoning=reasoning, tool_calls=(made,)))
         if response is not None:
             self._response_index[response] = index
+
+
+def _id(value: Any) -> int | str | None:
+    return value if isinstance(value, (int, str)) else None
 
 
 def _in_tag(text: str, tag: str) -> str:

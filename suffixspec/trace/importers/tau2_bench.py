@@ -101,5 +101,5 @@ def _raw_arguments(entry: dict[str, Any]) -> dict[tuple[int, str], str]:
     for index, call in enumerate(items(message.get("tool_calls")) if isinstance(message, dict) else ()):
         function = call.get("function")
         if isinstance(function, dict) and isinstance(function.get("arguments"), str):
-            found[index, function.get("name") or ""] = function["arguments"]
+            found[index, text_or_none(function.get("name")) or ""] = function["arguments"]
     return found
