@@ -65,11 +65,13 @@ def test_damage_never_crashes(name: str, tmp_path: Path) -> None:
         text = _damaged(_RECORDS[name], Random(f"{name} {seed}"))
         path = tmp_path / "log"
         path.write_text(text, encoding="utf-8")
+        problem = f"{path}:"
         try:
             try:
                 list(read_sessions(path))
             except InputError as error:
-                assert str(error).startswith(f"{path}:"), "the error should name the file"
+                problem = str(error)
+            assert problem.startswith(f"{path}:"), "the error should name the file"
             sessions = list(read_sessions(path, skip_bad=True))
             write_sessions(tmp_path / "out", sessions)
             if sessions:
