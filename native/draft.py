@@ -16,7 +16,7 @@ longest first; those of a child are the parent's that go on with the child's tok
 
 import numpy as np
 
-from .jit import kernel
+from .jit import inlined, kernel
 from .ngram import FIRST, ORDERS, TOTAL, find_context
 from .ngram import ROW_FIELDS as NGRAM_FIELDS
 from .tree import (
@@ -79,7 +79,7 @@ _COUNT_BUCKET = np.searchsorted([2, 3, 5, 10], np.arange(11), side="right").asty
 _SHARE_BUCKET = np.searchsorted([1, 2, 4, 8, 12, 16, 19], np.arange(21), side="right").astype(np.int32)
 
 
-@kernel
+@inlined
 def cell_of(source, length, count, total):
     """Calibration cell of a candidate: source, context length, its count, its share of the context."""
     cell = source * LENGTHS + int(_LENGTH_BUCKET[min(length, 64)])
@@ -87,7 +87,7 @@ def cell_of(source, length, count, total):
     return cell * SHARES + int(_SHARE_BUCKET[min(20 * count // total, 20)])
 
 
-@kernel
+@inlined
 def _put_context(inner, n, tree, code, length, rows, row, column):
     """Write a context of a row."""
     if code < 0:
@@ -128,7 +128,7 @@ def _root_contexts(text, leaf, inner, table, n, node, length, pos, tree, rows):
     rows[0, N_CONTEXTS] = at + found
 
 
-@kernel
+@inlined
 def _follow(text, leaf, inner, table, n, rows, parent, had, row, have, token):
     """Write the parent's context at column ``had``, one token on, to the row's column ``have``; whether it goes on."""
     at = int(rows[parent, had + AT])
@@ -151,7 +151,7 @@ def _follow(text, leaf, inner, table, n, rows, parent, had, row, have, token):
     return True
 
 
-@kernel
+@inlined
 def _offer(pool, keys, first, last, cells, token, source, cell, least):
     """Add a candidate of the current row, or one more piece of evidence for it; return the new end."""
     rate = cells[cell, RATE]
@@ -175,7 +175,7 @@ def _offer(pool, keys, first, last, cells, token, source, cell, least):
     return last + 1
 
 
-@kernel
+@inlined
 def _offer_context(text, leaf, inner, rows, row, column, pool, keys, first, last, cells, source, least):
     """Offer the successors of one context of a row."""
     at = int(rows[row, column + AT])
@@ -211,7 +211,7 @@ def _offer_context(text, leaf, inner, rows, row, column, pool, keys, first, last
     return last
 
 
-@kernel
+@inlined
 def _offer_ngrams(table, recent, rows, row, pool, keys, first, last, cells, least):
     """Offer the successors of the two longest short contexts that the n-gram index holds."""
     window = np.empty(ORDERS, np.int32)
@@ -243,7 +243,7 @@ def _offer_ngrams(table, recent, rows, row, pool, keys, first, last, cells, leas
     return last
 
 
-@kernel
+@inlined
 def _push(heap, size, keys, k):
     """Put candidate ``k`` on the heap; return the new size."""
     i = size
@@ -257,7 +257,7 @@ def _push(heap, size, keys, k):
     return size + 1
 
 
-@kernel
+@inlined
 def _pop(heap, size, keys):
     """Take the most probable candidate off the heap; return it. The heap is one smaller."""
     top = heap[0]

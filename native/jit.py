@@ -11,7 +11,7 @@ import numba
 from platformdirs import user_cache_path
 
 
-def kernel(function: Callable[..., Any]) -> Any:
+def kernel(function: Callable[..., Any], *, inline: bool = False) -> Any:
     """Compile ``function`` lazily, release the GIL while it runs, and cache the result on disk.
 
     The cache lies in the user's cache folder (``SUFFIXSPEC_CACHE`` or the platform's; ``NUMBA_CACHE_DIR``
@@ -22,9 +22,14 @@ def kernel(function: Callable[..., Any]) -> Any:
     # Numba reads this while it decorates; it is put back at once, so that no other library's kernels move.
     numba.config.CACHE_DIR = str(_cache_folder(before))
     try:
-        return numba.njit(nogil=True, cache=True)(function)
+        return numba.njit(nogil=True, cache=True, error_model="numpy", forceinline=inline)(function)
     finally:
         numba.config.CACHE_DIR = before
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """Compile a helper into each of its callers: a call would pass every array as seven or more words."""
+    return kernel(function, inline=True)
 
 
 @cache

@@ -21,7 +21,7 @@ Rows instead of one array per field: these kernels chase pointers, and the field
 together (measured: ``bench/results``).
 """
 
-from .jit import kernel
+from .jit import inlined, kernel
 
 # Columns of ``leaf``. PARENT is ~parent where the leaf is uncounted, so that its sign carries the weight.
 L_PARENT, L_NEXT, L_PREV = 0, 1, 2
@@ -58,7 +58,7 @@ _LEAF_BIT = 1 << 25
 _TAG_SHIFT = 26
 
 
-@kernel
+@inlined
 def _hash(parent, token):
     """A 32-bit hash of (parent, token); products stay below 2**63 so that it is the same when interpreted."""
     h = ((parent * 0x9E3779B1) & 0xFFFFFFFF) ^ (((token & 0x7FFFFFFF) * 0x5BD1E995) & 0xFFFFFFFF)
@@ -67,7 +67,7 @@ def _hash(parent, token):
     return h ^ (h >> 15)
 
 
-@kernel
+@inlined
 def child(text, leaf, inner, table, parent, token):
     """Code of the child of ``parent`` whose edge starts with ``token``; 0 = none."""
     slots = table.shape[0]
@@ -94,7 +94,7 @@ def child(text, leaf, inner, table, parent, token):
             slot = 0
 
 
-@kernel
+@inlined
 def insert_child(table, parent, token, code):
     """Enter a child under a key that the table does not hold."""
     slots = table.shape[0]
@@ -109,7 +109,7 @@ def insert_child(table, parent, token, code):
     table[slot] = word
 
 
-@kernel
+@inlined
 def _replace(table, parent, token, old, new):
     """Let the slot that holds ``old`` under (parent, token) hold the inner node ``new``."""
     slots = table.shape[0]
@@ -137,7 +137,7 @@ def rehash(text, leaf, inner, table, state):
         insert_child(table, parent, int(text[j + int(inner[parent, DEPTH])]), ~j)
 
 
-@kernel
+@inlined
 def _count_leaf(inner, v):
     """Add one counted leaf below inner node ``v``: every node above gains one, and may move up its list.
 
@@ -168,7 +168,7 @@ def _count_leaf(inner, v):
         v = parent
 
 
-@kernel
+@inlined
 def _add_leaf(leaf, inner, table, parent, token, j):
     """Hang the leaf of suffix ``j`` under ``parent``, first in its list, and count it if it counts."""
     insert_child(table, parent, token, ~j)
@@ -184,7 +184,7 @@ def _add_leaf(leaf, inner, table, parent, token, j):
         _count_leaf(inner, parent)
 
 
-@kernel
+@inlined
 def _split(text, leaf, inner, table, parent, length, code, mid):
     """Cut the edge from ``parent`` to the child ``code`` at string length ``length``; ``mid`` becomes the node there."""
     below = int(inner[parent, DEPTH])

@@ -134,8 +134,10 @@ class IndexDraftSession:
         use_history = drafter.suffix and drafter.history_mode == "namespace"
         self._index = SessionIndex(history=drafter.history.index(self._namespace) if use_history else None)
         self._ngrams = drafter.ngrams(self._namespace) if drafter.ngram else None
+        self._ngram_arguments = (_NO_ROWS, _NO_TAIL)
         if self._ngrams is not None:
             self._ngrams.end_sequence()
+            self._ngram_arguments = (self._ngrams.table, self._ngrams.tail)
 
     @property
     def context(self) -> NDArray[np.int32]:
@@ -169,7 +171,10 @@ class IndexDraftSession:
             return EMPTY
         rows = self._rows[1 : chosen + 1]
         return DraftTree(
-            rows[:, native.TOKEN].copy(), rows[:, native.PARENT] - 1, self._probs[1 : chosen + 1].copy()
+            rows[:, native.TOKEN].copy(),
+            rows[:, native.PARENT] - 1,
+            self._probs[1 : chosen + 1].copy(),
+            validate=False,
         )
 
     def sources(self, nodes: int) -> NDArray[np.int32]:
@@ -180,18 +185,18 @@ class IndexDraftSession:
     def _grow(self) -> int:
         """One kernel call: grow the tree, return how many of its rows pay."""
         drafter, index = self._drafter, self._index
-        session = index.tree if drafter.suffix else _EMPTY_TREE
-        newer, older = _history_arguments(index)
-        recent, ngram_rows = _NO_TAIL, _NO_ROWS
-        if self._ngrams is not None:
-            recent, ngram_rows = self._ngrams.tail, self._ngrams.table
+        tree = index.tree if drafter.suffix else _EMPTY_TREE
+        newer = older = _NO_HISTORY
+        if index.history is not None:
+            newer, *more = index.history.arguments()
+            if more:
+                older = more[0]
         self._grown, chosen = native.draft(
-            *session.arrays,
-            session.state,
+            *tree.arrays,
+            tree.state,
             *newer,
             *older,
-            ngram_rows,
-            recent,
+            *self._ngram_arguments,
             drafter.calibration.cells,
             drafter.costs,
             *self._scratch,
@@ -242,13 +247,3 @@ _EMPTY_TREE = SuffixTree()
 _NO_TAIL = np.zeros(native_ngram.TAIL_FIELDS, np.int32)
 _NO_CURSOR = np.zeros(native_tree.CURSOR_FIELDS, np.int64)
 _NO_HISTORY = (*_EMPTY_TREE.arrays, _NO_CURSOR)
-
-
-def _history_arguments(index: SessionIndex) -> list[tuple[NDArray[np.generic], ...]]:
-    """Trees and up-to-date cursors of the two generations of history, empty ones where there are fewer."""
-    arguments: list[tuple[NDArray[np.generic], ...]] = []
-    if index.history is not None:
-        arguments = [(*cursor.tree.arrays, cursor.state) for cursor in index.history.current()]
-    while len(arguments) < native.TREES - 1:
-        arguments.append(_NO_HISTORY)
-    return arguments

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
 from functools import cached_property
 
 import numpy as np
@@ -26,18 +26,33 @@ class DraftTree:
     probs: NDArray[np.float32]
     """float32 [k]: the probability that node i is accepted, given the context alone (not its parent)."""
 
-    def __post_init__(self) -> None:
+    validate: InitVar[bool] = True
+    """False skips the check, for a drafter that builds such trees by construction."""
+
+    def __post_init__(self, validate: bool) -> None:
+        if validate:
+            self._check()
+        for array in (self.token_ids, self.parents, self.probs):
+            array.flags.writeable = False
+
+    def _check(self) -> None:
         k = self.token_ids.shape[0]
         if not self.token_ids.shape == self.parents.shape == self.probs.shape == (k,):
             raise ValueError(
                 "expected token_ids, parents and probs of one length, got shapes "
                 f"{self.token_ids.shape}, {self.parents.shape}, {self.probs.shape}"
             )
-        if k and not ((self.parents >= -1) & (self.parents < np.arange(k))).all():
-            i = int(np.flatnonzero((self.parents < -1) | (self.parents >= np.arange(k)))[0])
+        wrong = np.flatnonzero((self.parents < -1) | (self.parents >= np.arange(k)))
+        if wrong.size:
+            i = int(wrong[0])
             raise ValueError(f"expected node {i} to have a parent from -1 to {i - 1}, got {self.parents[i]}")
-        for array in (self.token_ids, self.parents, self.probs):
-            array.flags.writeable = False
+        seen: set[tuple[int, int]] = set()
+        for i, child in enumerate(zip(self.parents.tolist(), self.token_ids.tolist(), strict=True)):
+            if child in seen:
+                raise ValueError(
+                    f"expected siblings with different tokens, got token {child[1]} again at node {i}"
+                )
+            seen.add(child)
 
     def __len__(self) -> int:
         """Number of nodes."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -123,6 +124,10 @@ class GenerationalCursor:
     def matches(self) -> list[Match]:
         """The longest suffix fed that occurs in each live generation, newest generation first."""
         return [cursor.match() for cursor in self.current()]
+
+    def arguments(self) -> list[tuple[Any, ...]]:
+        """(text, leaf, inner, table, cursor) of each live generation as the kernels take them, newest first."""
+        return [(*cursor.tree.arrays, cursor.state) for cursor in self.current()]
 
     def reset(self) -> None:
         """Forget what was fed."""

@@ -126,6 +126,8 @@ def run(args: argparse.Namespace) -> int:
     with ReplayProgress() as progress:
         progress.note("loading the tokenizer")
         tokenizer = load_tokenizer(args.tokenizer)
+        for sentence in tokenizer.traits.notes():
+            progress.say(sentence)
         progress.note("compiling the kernels (once on this machine)")
         warm_up()
         drafters = [
@@ -153,6 +155,7 @@ def run(args: argparse.Namespace) -> int:
         paths=list(args.paths),
         sessions=done,
         settings={
+            "command": shlex.join(["suffixspec", *sys.argv[1:]]),
             "drafters": list(names),
             "max_nodes": args.max_nodes,
             "cost": args.cost,

@@ -52,6 +52,10 @@ class ReplayProgress:
             self._task = self._bar.add_task(what, total=None, figures="")
         self._bar.update(self._task, description=what)
 
+    def say(self, sentence: str) -> None:
+        """Tell the user something that stays on the screen."""
+        self._console.print(sentence, style="dim", highlight=False, markup=False, soft_wrap=True)
+
     def begin(self, what: str, drafters: int) -> None:
         """Start the bar of one pass over the input; what was skipped is counted per pass."""
         if self._task is not None:

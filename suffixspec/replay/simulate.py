@@ -83,7 +83,8 @@ class Simulation:
         clock = time.perf_counter
         begun = clock()
         known = drafting.sync(turn.prompt_ids)
-        measured.append_us += (clock() - begun) * 1e6
+        measured.prompt_append_us = (clock() - begun) * 1e6
+        measured.append_us += measured.prompt_append_us
         measured.appended_tokens += len(turn.prompt_ids) - known
         output = turn.output_ids
         kinds: list[int] = []
