@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 import stat
+import shlex
 import sys
 from collections.abc import Iterator
 from pathlib import Path
