@@ -380,7 +380,8 @@ def draft(
                 )
             have += 1
         rows[row, N_CONTEXTS] = have
-        if ngrams.shape[0] > 0:
+        if last == first and ngrams.shape[0] > 0:
+            # Only where the trees know nothing: elsewhere the n-grams would count the same text once more.
             last = _offer_ngrams(ngrams, recent, rows, row, pool, keys, first, last, cells, least)
         total = 0.0
         for k in range(first, last):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import stat
 import shlex
+import stat
 import sys
 from collections.abc import Iterator
 from pathlib import Path
