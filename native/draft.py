@@ -4,6 +4,7 @@ A draft *row* is one drafted token; row 0 stands for the context that the tree g
 
     rows   int32   [nodes + 1, ROW_FIELDS]    TOKEN PARENT DEPTH SOURCE CELLS... CONTEXTS...
     probs  float32 [nodes + 1]                probability that the row is accepted (1 for row 0)
+    nodes  int32   [2, nodes]                 tokens and parents of the draft's nodes: row r is node r - 1
     pool   int32   [POOL, POOL_FIELDS]        candidates: TOKEN PARENT - SOURCE N_CELLS CELLS...
     keys   float32 [POOL]                     their path probabilities; ``bits`` is the same memory as int32
     heap   int32   [POOL]                     binary heap of candidates, the most probable at 0
@@ -283,7 +284,7 @@ def draft(
     text0, leaf0, inner0, table0, state,
     text1, leaf1, inner1, table1, cursor1,
     text2, leaf2, inner2, table2, cursor2,
-    ngrams, recent, cells, costs, rows, probs, pool, keys, bits, heap, waits,
+    ngrams, recent, cells, costs, rows, probs, nodes, pool, keys, bits, heap, waits,
 ):  # fmt: skip
     """Grow a draft tree of at most ``rows.shape[0] - 1`` nodes; return (rows grown, rows worth drafting).
 
@@ -416,6 +417,8 @@ def draft(
             rows[row, field] = pool[k, field]
         rows[row, ROW_DEPTH] = rows[int(pool[k, PARENT]), ROW_DEPTH] + 1
         probs[row] = keys[k]
+        nodes[0, row - 1] = pool[k, TOKEN]
+        nodes[1, row - 1] = pool[k, PARENT] - 1
         expected += keys[k]
         if expected / costs[row] > best:
             best = expected / costs[row]

@@ -39,7 +39,7 @@ def warm_up() -> None:
     cells = np.ones((draft.CELLS, 3), np.float32)
     draft.draft(
         *arrays, state, *arrays, cursor, *arrays, cursor, ngrams, tail, cells, np.ones(3, np.float32), rows,
-        np.zeros(3, np.float32), np.zeros((draft.POOL, draft.POOL_FIELDS), np.int32), keys,
+        np.zeros(3, np.float32), np.zeros((2, 2), np.int32), np.zeros((draft.POOL, draft.POOL_FIELDS), np.int32), keys,
         keys.view(np.int32), np.zeros(draft.POOL, np.int32), np.zeros(draft.BUCKETS, np.int32),
     )  # fmt: skip
     draft.learn(rows, 1, tokens, cells, 8.0)

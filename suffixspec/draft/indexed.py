@@ -115,11 +115,13 @@ class IndexDraftSession:
         nodes = drafter.max_nodes
         self._rows = np.zeros((nodes + 1, native.ROW_FIELDS), np.int32)
         self._probs = np.zeros(nodes + 1, np.float32)
+        self._nodes = np.zeros((2, nodes), np.int32)
         self._pool = np.zeros((native.POOL, native.POOL_FIELDS), np.int32)
         self._keys = np.zeros(native.POOL, np.float32)
         self._scratch = (
             self._rows,
             self._probs,
+            self._nodes,
             self._pool,
             self._keys,
             self._keys.view(np.int32),
@@ -169,13 +171,8 @@ class IndexDraftSession:
             chosen = min(chosen, max_nodes)
         if chosen == 0:
             return EMPTY
-        rows = self._rows[1 : chosen + 1]
-        return DraftTree(
-            rows[:, native.TOKEN].copy(),
-            rows[:, native.PARENT] - 1,
-            self._probs[1 : chosen + 1].copy(),
-            validate=False,
-        )
+        token_ids, parents = self._nodes[:, :chosen].copy()
+        return DraftTree(token_ids, parents, self._probs[1 : chosen + 1].copy(), validate=False)
 
     def sources(self, nodes: int) -> NDArray[np.int32]:
         """int32 [nodes]: where the first nodes of the last draft came from (``native.SESSION``, ...)."""
@@ -201,7 +198,7 @@ class IndexDraftSession:
             drafter.costs,
             *self._scratch,
         )
-        return int(chosen)
+        return chosen
 
     def accept(self, emitted: NDArray[np.int32]) -> None:
         """Append the target's tokens (int32 [accepted + 1]) to the context and learn from them."""

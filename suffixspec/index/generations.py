@@ -37,6 +37,8 @@ class GenerationalIndex:
         self._share = budget_bytes // generations
         self._trees: deque[SuffixTree] = deque([SuffixTree()], maxlen=generations)
         self._epoch = 0
+        self.version = 0
+        """Number of changes so far."""
         self._longest = self._share // 16
         while self._trees[0].nbytes_at_most(self._longest + 1) > self._share:
             self._longest = self._longest * 9 // 10
@@ -82,6 +84,7 @@ class GenerationalIndex:
         if sequence.size + before.size > self._longest:
             before = before[:0]
             sequence = sequence[-self._longest :]
+        self.version += 1
         if self._trees[0].nbytes_at_most(before.size + sequence.size + 1) > self._share:
             self._trees.appendleft(SuffixTree())  # maxlen drops the oldest
             self._epoch += 1
@@ -114,6 +117,8 @@ class GenerationalCursor:
         self._index = index
         self._cursors = [tree.cursor() for tree in index.trees]
         self._epoch = index.epoch
+        self._version = -1
+        self._arguments: list[tuple[Any, ...]] = []
 
     def extend(self, tokens: ArrayLike) -> None:
         """Feed tokens, int [k]; a negative one resets the cursor. Cost: amortised O(generations) per token."""
@@ -127,7 +132,10 @@ class GenerationalCursor:
 
     def arguments(self) -> list[tuple[Any, ...]]:
         """(text, leaf, inner, table, cursor) of each live generation as the kernels take them, newest first."""
-        return [(*cursor.tree.arrays, cursor.state) for cursor in self.current()]
+        if self._version != self._index.version:
+            self._arguments = [(*cursor.tree.arrays, cursor.state) for cursor in self.current()]
+            self._version = self._index.version
+        return self._arguments
 
     def reset(self) -> None:
         """Forget what was fed."""
