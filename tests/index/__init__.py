@@ -1,0 +1,1 @@
+"""Tests of the index: suffix tree, cursors, generations and n-grams against slow oracles."""
