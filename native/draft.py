@@ -9,6 +9,7 @@ A draft *row* is one drafted token; row 0 stands for the context that the tree g
     keys   float32 [POOL]                     their path probabilities; ``bits`` is the same memory as int32
     heap   int32   [POOL]                     binary heap of candidates, the most probable at 0
     waits  int32   [BUCKETS]                  how many candidates wait on the heap, by the size of their key
+    window int32   [ORDERS]                   scratch: the last tokens before a row
     cells  float32 [CELLS, 3]                 calibration: HITS TRIALS RATE, decayed
 
 A *context* is a locus (code, length) in one of the trees. Every row has up to CONTEXTS of them per tree, the
@@ -213,9 +214,8 @@ def _offer_context(text, leaf, inner, rows, row, column, pool, keys, first, last
 
 
 @inlined
-def _offer_ngrams(table, recent, rows, row, pool, keys, first, last, cells, least):
+def _offer_ngrams(table, recent, window, rows, row, pool, keys, first, last, cells, least):
     """Offer the successors of the two longest short contexts that the n-gram index holds."""
-    window = np.empty(ORDERS, np.int32)
     valid = 0
     up = row
     while up > 0 and valid < ORDERS:
@@ -284,7 +284,7 @@ def draft(
     text0, leaf0, inner0, table0, state,
     text1, leaf1, inner1, table1, cursor1,
     text2, leaf2, inner2, table2, cursor2,
-    ngrams, recent, cells, costs, rows, probs, nodes, pool, keys, bits, heap, waits,
+    ngrams, recent, window, cells, costs, rows, probs, nodes, pool, keys, bits, heap, waits,
 ):  # fmt: skip
     """Grow a draft tree of at most ``rows.shape[0] - 1`` nodes; return (rows grown, rows worth drafting).
 
@@ -332,7 +332,8 @@ def draft(
     most = rows.shape[0] - 1
     # Only the most - row largest keys will ever leave the heap. Candidates are counted by bucket of their key;
     # `floor` is the lowest bucket that can still matter, `above` how many wait in it or higher.
-    waits[:] = 0
+    for bucket in range(BUCKETS):
+        waits[bucket] = 0
     floor = 0
     above = 0
     best = 1.0 / costs[0]
@@ -383,7 +384,7 @@ def draft(
         rows[row, N_CONTEXTS] = have
         if last == first and ngrams.shape[0] > 0:
             # Only where the trees know nothing: elsewhere the n-grams would count the same text once more.
-            last = _offer_ngrams(ngrams, recent, rows, row, pool, keys, first, last, cells, least)
+            last = _offer_ngrams(ngrams, recent, window, rows, row, pool, keys, first, last, cells, least)
         total = 0.0
         for k in range(first, last):
             total += keys[k]

@@ -14,6 +14,10 @@ from platformdirs import user_cache_path
 def kernel(function: Callable[..., Any], *, inline: bool = False) -> Any:
     """Compile ``function`` lazily, release the GIL while it runs, and cache the result on disk.
 
+    Reference counting of arrays is off (``_nrt``): a kernel allocates nothing and keeps nothing, and Numba
+    would otherwise count every array up and down at every helper, atomically: that was three quarters of the
+    time of a draft.
+
     The cache lies in the user's cache folder (``SUFFIXSPEC_CACHE`` or the platform's; ``NUMBA_CACHE_DIR``
     where the user gave one), not beside the source: pip would leave such files behind, and the leftover
     folder would shadow a later editable install.
@@ -22,7 +26,9 @@ def kernel(function: Callable[..., Any], *, inline: bool = False) -> Any:
     # Numba reads this while it decorates; it is put back at once, so that no other library's kernels move.
     numba.config.CACHE_DIR = str(_cache_folder(before))
     try:
-        return numba.njit(nogil=True, cache=True, error_model="numpy", forceinline=inline)(function)
+        return numba.njit(nogil=True, cache=True, error_model="numpy", forceinline=inline, _nrt=False)(
+            function
+        )
     finally:
         numba.config.CACHE_DIR = before
 

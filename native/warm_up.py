@@ -38,7 +38,7 @@ def warm_up() -> None:
     rows, keys = np.zeros((3, draft.ROW_FIELDS), np.int32), np.zeros(draft.POOL, np.float32)
     cells = np.ones((draft.CELLS, 3), np.float32)
     draft.draft(
-        *arrays, state, *arrays, cursor, *arrays, cursor, ngrams, tail, cells, np.ones(3, np.float32), rows,
+        *arrays, state, *arrays, cursor, *arrays, cursor, ngrams, tail, tail[1:], cells, np.ones(3, np.float32), rows,
         np.zeros(3, np.float32), np.zeros((2, 2), np.int32), np.zeros((draft.POOL, draft.POOL_FIELDS), np.int32), keys,
         keys.view(np.int32), np.zeros(draft.POOL, np.int32), np.zeros(draft.BUCKETS, np.int32),
     )  # fmt: skip

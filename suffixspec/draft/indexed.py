@@ -116,6 +116,7 @@ class IndexDraftSession:
         self._rows = np.zeros((nodes + 1, native.ROW_FIELDS), np.int32)
         self._probs = np.zeros(nodes + 1, np.float32)
         self._nodes = np.zeros((2, nodes), np.int32)
+        self._window = np.zeros(native_ngram.ORDERS, np.int32)
         self._pool = np.zeros((native.POOL, native.POOL_FIELDS), np.int32)
         self._keys = np.zeros(native.POOL, np.float32)
         self._scratch = (
@@ -194,6 +195,7 @@ class IndexDraftSession:
             *newer,
             *older,
             *self._ngram_arguments,
+            self._window,
             drafter.calibration.cells,
             drafter.costs,
             *self._scratch,
