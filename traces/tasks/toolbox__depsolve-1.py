@@ -30,6 +30,29 @@ def solvable(table, facts):
     return False
 
 
+def exactly_solvable(table, facts):
+    """Brute force with pre-releases: no leftovers, and only those that a requirement names."""
+    names = sorted({key.split()[0] for key in table})
+    versions = [[None] + [key.split()[1] for key in table if key.split()[0] == name] for name in names]
+    for choice in itertools.product(*versions):
+        chosen = {name: version for name, version in zip(names, choice) if version}
+        held = [fact for fact in facts if fact[0] == "root" or chosen.get(fact[0].split()[0]) == fact[0].split()[-1]]
+        if not all(o in chosen and Requirement(t).allows(_version(chosen[o])) for _, o, t in held):
+            continue
+        named = {o for _, o, t in held if Requirement(t).names_prerelease()}
+        if any("-" in version and name not in named for name, version in chosen.items()):
+            continue
+        reached, stack = set(), [o for s, o, _ in held if s == "root"]
+        while stack:
+            name = stack.pop()
+            if name not in reached:
+                reached.add(name)
+                stack += [o for s, o, _ in held if s.split()[0] == name]
+        if reached == set(chosen):
+            return True
+    return False
+
+
 def _version(text):
     from depsolve import Version
 
@@ -152,6 +175,34 @@ class Check(unittest.TestCase):
                         reached.add(name)
                         stack.extend(table[f"{name} {result[name]}"])
                 self.assertEqual(reached, set(result))
+
+    def test_prereleases(self):
+        """Conflicts are minimal, too, where a requirement allows something by naming a pre-release."""
+        for seed in [*range(180, 200), *range(770, 780)]:
+            rng = random.Random(seed)
+            table = {}
+            for name in "abcd":
+                for number in range(1, rng.randint(2, 4)):
+                    version = f"{number}.0.0" + ("-rc1" if rng.random() < 0.15 else "")
+                    needs = rng.sample("abcd", rng.randint(0, 2))
+                    bounds = [f"{rng.choice(['>=', '<=', '==', '<'])}{rng.randint(1, 3)}.0.0" for _ in needs]
+                    bounds = [bound + ("-rc1" if rng.random() < 0.15 else "") for bound in bounds]
+                    table[f"{name} {version}"] = dict(zip(needs, bounds))
+            requires = {name: "*" for name in rng.sample("abcd", 2)}
+            facts = {("root", name, text) for name, text in requires.items()}
+            facts |= {(key, other, text) for key, needs in table.items() for other, text in needs.items()}
+            with self.subTest(seed=seed):
+                try:
+                    resolve(make(table), requires)
+                except ResolutionError as error:
+                    self.assertFalse(exactly_solvable(table, facts), "a solution exists")
+                    texts = {f"{s} requires {o} {t}": (s, o, t) for s, o, t in facts}
+                    core = {texts[line] for line in error.conflict}
+                    self.assertFalse(exactly_solvable(table, core), "the conflict can be solved")
+                    for fact in core:
+                        self.assertTrue(exactly_solvable(table, core - {fact}), f"{fact} is not needed")
+                else:
+                    self.assertTrue(exactly_solvable(table, facts), "there is no solution")
 
 
 if __name__ == "__main__":
