@@ -2,17 +2,19 @@
 
 Layout::
 
-    table  int32 [slots, 10]   row: KEY TOTAL (TOKEN COUNT) x 4      KEY 0 = empty
+    table  int32 [slots, 11]   row: KEY TOTAL USE (TOKEN COUNT) x 4  KEY 0 = empty
     tail   int32 [5]           the last four tokens fed, newest last, and how many of them are valid
 
-A context of any order hashes to a set of WAYS neighbouring rows. A full set gives up its least used row. The
-successors of a row are kept as Misra and Gries (1982) do: a newcomer wears down the smallest count before it
-takes its place, so a count never exceeds the truth and a frequent successor is never lost to rare ones.
+A context of any order hashes to a set of WAYS neighbouring rows. A full set gives up its least used row, and
+the others age by one use, so that what was frequent long ago leaves in the end. The successors of a row are
+kept as Misra and Gries (1982) do: a newcomer wears down the smallest count before it takes its place, so a
+count never exceeds the truth and a frequent successor is never lost to rare ones.
 """
 
 from .jit import kernel
 
-KEY, TOTAL, FIRST = 0, 1, 2
+KEY, TOTAL, USE, FIRST = 0, 1, 2, 3
+MOST_USE = 15
 SUCCESSORS = 4
 ROW_FIELDS = FIRST + 2 * SUCCESSORS
 WAYS = 4
@@ -58,14 +60,21 @@ def _claim_context(table, tokens, end, order):
     for row in range(first, first + WAYS):
         held = int(table[row, KEY])
         if held == key:
+            if int(table[row, USE]) < MOST_USE:
+                table[row, USE] += 1
             return row
-        if held == 0 or int(table[row, TOTAL]) < int(table[least, TOTAL]):
+        if held == 0:
             least = row
-            if held == 0:
-                break
+            break
+        if int(table[row, USE]) < int(table[least, USE]):
+            least = row
+    if int(table[least, KEY]) != 0:
+        for row in range(first, first + WAYS):
+            table[row, USE] = max(0, int(table[row, USE]) - 1)
     for field in range(ROW_FIELDS):
         table[least, field] = 0
     table[least, KEY] = key
+    table[least, USE] = 1
     return least
 
 

@@ -42,7 +42,7 @@ class IndexDrafter:
         max_nodes: upper bound of a draft.
         cost: what a forward of the target costs; the node budget follows it. None drafts all that was found.
         history_bytes: memory for the outputs of earlier sessions, all namespaces together.
-        ngram_slots: contexts that an n-gram index holds; 40 bytes each.
+        ngram_slots: contexts that an n-gram index holds; 44 bytes each.
     """
 
     def __init__(
@@ -136,11 +136,10 @@ class IndexDraftSession:
         drafter = self._drafter
         use_history = drafter.suffix and drafter.history_mode == "namespace"
         self._index = SessionIndex(history=drafter.history.index(self._namespace) if use_history else None)
-        self._ngrams = drafter.ngrams(self._namespace) if drafter.ngram else None
+        self._ngrams = drafter.ngrams(self._namespace).cursor() if drafter.ngram else None
         self._ngram_arguments = (_NO_ROWS, _NO_TAIL)
         if self._ngrams is not None:
-            self._ngrams.end_sequence()
-            self._ngram_arguments = (self._ngrams.table, self._ngrams.tail)
+            self._ngram_arguments = (self._ngrams.index.table, self._ngrams.tail)
 
     @property
     def context(self) -> NDArray[np.int32]:
@@ -233,8 +232,10 @@ class IndexDraftSession:
     @property
     def nbytes(self) -> int:
         """Allocated bytes of the session's own indexes."""
-        own_ngrams = self._ngrams is not None and self._drafter.history_mode != "namespace"
-        return self._index.nbytes + (self._ngrams.nbytes if own_ngrams and self._ngrams is not None else 0)
+        own_ngrams = 0
+        if self._ngrams is not None and self._drafter.history_mode != "namespace":
+            own_ngrams = self._ngrams.index.nbytes
+        return self._index.nbytes + own_ngrams
 
     @property
     def indexed_tokens(self) -> int:

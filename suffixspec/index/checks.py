@@ -17,6 +17,10 @@ def check_tree(text: Any, leaf: Any, inner: Any, table: Any, state: Any) -> None
     assert state[native.S_OPEN] == 0, "an append was left half done"
     assert 0 <= suffixes <= n <= text.shape[0], f"sizes: {suffixes} suffixes of {n} positions"
     depth = [int(d) for d in inner[:inners, native.DEPTH]]
+    root = inner[0]
+    assert root[native.PARENT] == root[native.PREV] == root[native.NEXT] == -1, (
+        f"the root has relatives: {root}"
+    )
     seen_leaves: set[int] = set()
     children = 0
     for v in range(inners):
@@ -82,7 +86,7 @@ def check_tree(text: Any, leaf: Any, inner: Any, table: Any, state: Any) -> None
     assert depth[node] + below_node == n - suffixes, (
         f"active point at {node} + {below_node}, pending {n - suffixes}"
     )
-    start = int(inner[node, native.POS])
-    same = text[start : start + depth[node]] == text[suffixes : suffixes + depth[node]]
-    assert same.all(), f"the active node {node} is not on the path of the pending suffix"
+    found, at, _ = native.find(text, leaf, inner, table, n, text[suffixes:n])
+    assert found == n - suffixes, f"the pending suffix is not in the tree: only {found} of its tokens"
+    assert at == node, f"the active node is {node}, the pending suffix ends below {at}"
     assert state[native.S_UNLINKED] == 0, f"inner node {state[native.S_UNLINKED]} has no suffix link"

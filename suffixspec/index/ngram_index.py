@@ -19,7 +19,7 @@ class NgramIndex:
     One writer at a time, and no reader during a write.
 
     Args:
-        slots: contexts to keep, rounded up to a multiple of four. 40 bytes each.
+        slots: contexts to keep, rounded up to a multiple of four. 44 bytes each.
     """
 
     def __init__(self, *, slots: int = 1 << 15) -> None:
@@ -28,7 +28,7 @@ class NgramIndex:
         rows = -(-slots // native.WAYS) * native.WAYS
         # As the kernels take them; read-only for everybody else.
         self.table = np.zeros((rows, native.ROW_FIELDS), np.int32)
-        self.tail = np.zeros(native.TAIL_FIELDS, np.int32)
+        self._cursor = NgramCursor(self)
 
     def extend(self, tokens: ArrayLike) -> None:
         """Count a block of tokens, int [k] of 0 to 2**31 - 1. Changes the index. Cost: O(4) per token.
@@ -37,11 +37,15 @@ class NgramIndex:
             TypeError: not integers.
             ValueError: not one-dimensional, or a token out of range (nothing is counted).
         """
-        native.extend(self.table, self.tail, as_tokens(tokens))
+        self._cursor.extend(tokens)
 
     def end_sequence(self) -> None:
         """What comes next follows nothing. Changes the index. Cost: O(1)."""
-        self.tail[:] = 0
+        self._cursor.end_sequence()
+
+    def cursor(self) -> NgramCursor:
+        """A place from which a text of its own is counted; several texts may take turns."""
+        return NgramCursor(self)
 
     def successors(self, context: ArrayLike, order: int) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
         """The successors of the last ``order`` tokens of ``context``, most frequent first. Changes nothing.
@@ -66,7 +70,7 @@ class NgramIndex:
     @property
     def nbytes(self) -> int:
         """Allocated bytes; fixed from the start."""
-        return self.table.nbytes + self.tail.nbytes
+        return self.table.nbytes
 
     def check(self) -> None:
         """Verify every invariant; for tests. Cost: O(slots).
@@ -89,3 +93,25 @@ class NgramIndex:
             )
         empty = self.table[self.table[:, native.KEY] == 0]
         assert not empty.any(), "an empty row holds counts"
+
+
+class NgramCursor:
+    """One text that is being counted in an n-gram index."""
+
+    def __init__(self, index: NgramIndex) -> None:
+        self.index = index
+        # As the kernels take it: the last four tokens, newest last, and how many of them are valid.
+        self.tail = np.zeros(native.TAIL_FIELDS, np.int32)
+
+    def extend(self, tokens: ArrayLike) -> None:
+        """Count the next tokens of this text, int [k]. Changes the index. Cost: O(4) per token.
+
+        Raises:
+            TypeError: not integers.
+            ValueError: not one-dimensional, or a token out of range (nothing is counted).
+        """
+        native.extend(self.index.table, self.tail, as_tokens(tokens))
+
+    def end_sequence(self) -> None:
+        """What comes next follows nothing. Cost: O(1)."""
+        self.tail[:] = 0

@@ -61,7 +61,8 @@ class SuffixTree:
     Args:
         capacity: text positions to allocate at once.
 
-    Memory: about 45 bytes per token on agent text, at most 64 with room for growth; arrays grow by a fifth.
+    Memory: about 45 bytes per token on agent text, at most 64 with room for growth (arrays grow by a fifth);
+    up to 75 on text that repeats itself at every position.
     """
 
     def __init__(self, *, capacity: int = 16) -> None:
@@ -255,11 +256,11 @@ class SuffixTree:
         return sum(int(array.nbytes) for array in (*self.arrays, self._state))
 
     def nbytes_at_most(self, more: int) -> int:
-        """Upper bound of ``nbytes`` after ``more`` further tokens, whatever they are. Cost: O(1)."""
+        """Upper bound of ``nbytes`` after ``more`` further positions, in one append or several. Cost: O(1)."""
         n, pending = len(self), self.pending
         rows = self._text.shape[0]
         if n + more > rows:
-            rows = max(n + more, rows + rows // _GROWTH)
+            rows = (n + more) * (_GROWTH + 1) // _GROWTH + 1
         inners = int(self._state[native.S_INNERS]) + pending + more
         if inners > self._inner.shape[0]:
             inners = max(inners, self._inner.shape[0]) * (_GROWTH + 1) // _GROWTH + _LEAST_STEP

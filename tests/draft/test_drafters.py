@@ -215,13 +215,8 @@ def test_a_session_under_way_is_no_history():
     assert secret_drafted(shared.session(), [7, 8])
 
 
-_ONE_TAIL = pytest.mark.xfail(
-    reason="sessions of a namespace share the tail of its n-gram index", strict=True
-)
-
-
 @pytest.mark.kernels
-@pytest.mark.parametrize("kind", ["suffix", "combined", pytest.param("ngram", marks=_ONE_TAIL)])
+@pytest.mark.parametrize("kind", ["suffix", "combined", "ngram"])
 def test_sessions_of_a_namespace_may_take_turns(kind):
     """Two loops under way at once: each is drafted from its own context, as if the other were not there."""
     a_text, b_text = distinct(15, 40, 0, 5_000), distinct(16, 40, 5_000, 10_000)
@@ -286,7 +281,7 @@ def index_state(session) -> list[np.ndarray]:
         for cursor in session._index.history.current():
             parts += [array.copy() for array in (*cursor.tree.arrays, cursor.state, cursor.recent())]
     if session._ngrams is not None:
-        parts += [session._ngrams.table.copy(), session._ngrams.tail.copy()]
+        parts += [session._ngrams.index.table.copy(), session._ngrams.tail.copy()]
     return [*parts, session.context.copy()]
 
 

@@ -143,9 +143,6 @@ def test_an_editable_installation_has_working_kernels(editable, tmp_path):
     assert environment.run("suffixspec", "--version", cwd=tmp_path).startswith("suffixspec ")
 
 
-@pytest.mark.xfail(
-    reason="an editable installation finds suffixspec.native before the checkout's own", strict=True
-)
 def test_a_checkout_on_the_path_brings_its_own_kernels(editable, tmp_path):
     """A second checkout on PYTHONPATH is used whole: its package does not run the installed one's kernels."""
     environment, _ = editable
