@@ -194,6 +194,43 @@ def test_a_new_context_gets_in_when_the_table_is_full():
     assert _successors(index, (70_000,)).get(70_001, 0) >= 25
 
 
+def test_what_was_frequent_long_ago_gives_way():
+    """A table full of contexts of many uses comes to hold the contexts that are used now."""
+    index = NgramIndex(slots=64)
+    for token in range(200):
+        for _ in range(30):
+            index.extend([token, token + 1000])
+            index.end_sequence()
+    now = range(5000, 5008)
+    for _ in range(60):
+        for token in now:
+            index.extend([token, token + 1000])
+            index.end_sequence()
+    index.check()
+    known = [token for token in now if _successors(index, (token,)).get(token + 1000, 0) >= 20]
+    assert known == list(now)
+
+
+@pytest.mark.kernels
+def test_texts_that_take_turns_do_not_mix():
+    """Each cursor counts a text of its own; no context reaches from one into another."""
+    index = NgramIndex()
+    one, two = index.cursor(), index.cursor()
+    one.extend([1, 2])
+    two.extend([5, 6])
+    one.extend([3])
+    two.end_sequence()
+    two.extend([7])
+    index.extend([8, 9])
+    one.extend([4])
+    index.check()
+    for order in (1, 2):
+        counts = ngram_counts([[1, 2, 3, 4], [5, 6], [7], [8, 9]], order)
+        for context in itertools.product(range(1, 10), repeat=order):
+            assert _successors(index, context) == counts.get(context, {})
+    assert _successors(index, (1, 2, 3)) == {4: 1}
+
+
 @pytest.mark.parametrize(
     "bad", [[1, -1], [2**31], [2**32 + 5], [1.5], np.zeros((2, 2), np.int32), [True], "ab", None]
 )
