@@ -1,16 +1,16 @@
-"""Kernels of drafting: grow a draft tree best first, and learn from what the target made of it.
+"""Kernels of drafting: grow a draft tree best first.
 
 A draft *row* is one drafted token; row 0 stands for the context that the tree grows from. Layout::
 
-    rows   int32   [nodes + 1, ROW_FIELDS]    TOKEN PARENT DEPTH SOURCE CELLS... CONTEXTS...
-    probs  float32 [nodes + 1]                probability that the row is accepted (1 for row 0)
+    rows   int32   [nodes + 1, ROW_FIELDS]    a candidate's fields (see ``evidence``), then CONTEXTS...
+    probs  float32 [2, nodes + 1]             PATH: chance that the row is accepted; GIVEN: given its parent
     nodes  int32   [2, nodes]                 tokens and parents of the draft's nodes: row r is node r - 1
-    pool   int32   [POOL, POOL_FIELDS]        candidates: TOKEN PARENT - SOURCE N_CELLS CELLS...
+    pool   int32   [POOL, POOL_FIELDS]        candidates
     keys   float32 [POOL]                     their path probabilities; ``bits`` is the same memory as int32
+    given  float32 [POOL]                     their probabilities given their parents
     heap   int32   [POOL]                     binary heap of candidates, the most probable at 0
     waits  int32   [BUCKETS]                  how many candidates wait on the heap, by the size of their key
     window int32   [ORDERS]                   scratch: the last tokens before a row
-    cells  float32 [CELLS, 3]                 calibration: HITS TRIALS RATE, decayed
 
 A *context* is a locus (code, length) in one of the trees. Every row has up to CONTEXTS of them per tree, the
 longest first; those of a child are the parent's that go on with the child's token.
@@ -18,6 +18,25 @@ longest first; those of a child are the parent's that go on with the child's tok
 
 import numpy as np
 
+from .evidence import (
+    CONTEXTS,
+    HISTORY,
+    NGRAM,
+    NGRAM_SLOT,
+    PARENT,
+    POOL_FIELDS,
+    RATE,
+    ROW_DEPTH,
+    SESSION,
+    SLOT0,
+    SLOTS,
+    SOURCE,
+    TOKEN,
+    TREES,
+    cell_of,
+    length_class,
+    score,
+)
 from .jit import inlined, kernel
 from .ngram import FIRST, ORDERS, TOTAL, find_context
 from .ngram import ROW_FIELDS as NGRAM_FIELDS
@@ -42,11 +61,6 @@ from .tree import (
     shorten,
 )
 
-TREES = 3  # the session's, and two generations of history
-CONTEXTS = 2  # per tree
-TOKEN, PARENT, ROW_DEPTH, SOURCE, N_CELLS, CELL0 = 0, 1, 2, 3, 4, 5
-MAX_CELLS = 8
-POOL_FIELDS = CELL0 + MAX_CELLS
 N_CONTEXTS = POOL_FIELDS
 CONTEXT0 = N_CONTEXTS + 1
 # Fields of a context: which tree, code, length, the text position of the next token, the one where the edge
@@ -59,34 +73,13 @@ CANDIDATES = 24  # per row
 MOST_INNERS = 12  # of a node's children that are looked at; the lists lean towards descending counts
 MOST_LEAVES = 4
 
-SESSION, HISTORY, NGRAM = 0, 1, 2
-SOURCES = 3
-HITS, TRIALS, RATE = 0, 1, 2
-LENGTHS = 10
-COUNTS = 5
-SHARES = 8
-CELLS = SOURCES * LENGTHS * COUNTS * SHARES
+PATH, GIVEN = 0, 1
+PRUNE = 0.25  # a candidate whose rate is so far below what can matter is not scored
 JUMP = 16  # below its longest match, a tree is asked for contexts of at most so many tokens
 BUCKETS = 82  # of path probabilities from 2**-10 to 1, eight per octave; what is below is not worth a place
 _BITS_SHIFT = 20  # keeps a float32's exponent and the first three bits of its fraction
 _BITS_LEAST = (127 - 10) << 3  # bucket 0 starts at 2**-10
 _BUCKET_START = ((np.arange(BUCKETS, dtype=np.int32) + _BITS_LEAST) << _BITS_SHIFT).view(np.float32)
-
-
-# Bucket borders as tables: a chain of comparisons would mispredict at every candidate.
-_LENGTH_BUCKET = np.searchsorted([2, 3, 4, 5, 7, 10, 16, 32, 64], np.arange(65), side="right").astype(
-    np.int32
-)
-_COUNT_BUCKET = np.searchsorted([2, 3, 5, 10], np.arange(11), side="right").astype(np.int32)
-_SHARE_BUCKET = np.searchsorted([1, 2, 4, 8, 12, 16, 19], np.arange(21), side="right").astype(np.int32)
-
-
-@inlined
-def cell_of(source, length, count, total):
-    """Calibration cell of a candidate: source, context length, its count, its share of the context."""
-    cell = source * LENGTHS + int(_LENGTH_BUCKET[min(length, 64)])
-    cell = cell * COUNTS + int(_COUNT_BUCKET[min(count, 10)])
-    return cell * SHARES + int(_SHARE_BUCKET[min(20 * count // total, 20)])
 
 
 @inlined
@@ -154,15 +147,15 @@ def _follow(text, leaf, inner, table, n, rows, parent, had, row, have, token):
 
 
 @inlined
-def _offer(pool, keys, first, last, cells, token, source, cell, least):
-    """Add a candidate of the current row, or one more piece of evidence for it; return the new end."""
+def _offer(pool, keys, first, last, cells, token, source, cell, slot, least):
+    """Add a candidate of the current row, or one more piece of evidence for it; return the new end.
+
+    Until it is scored, its key is the largest rate of its cells.
+    """
     rate = cells[cell, RATE]
     for k in range(first, last):
         if int(pool[k, TOKEN]) == token:
-            had = int(pool[k, N_CELLS])
-            if had < MAX_CELLS:
-                pool[k, CELL0 + had] = cell
-                pool[k, N_CELLS] = had + 1
+            pool[k, SLOT0 + slot] = cell + 1
             if rate > keys[k]:
                 keys[k] = rate
                 pool[k, SOURCE] = source
@@ -171,14 +164,15 @@ def _offer(pool, keys, first, last, cells, token, source, cell, least):
         return last
     pool[last, TOKEN] = token
     pool[last, SOURCE] = source
-    pool[last, N_CELLS] = 1
-    pool[last, CELL0] = cell
+    for k in range(SLOTS):
+        pool[last, SLOT0 + k] = 0
+    pool[last, SLOT0 + slot] = cell + 1
     keys[last] = rate
     return last + 1
 
 
 @inlined
-def _offer_context(text, leaf, inner, rows, row, column, pool, keys, first, last, cells, source, least):
+def _offer_context(text, leaf, inner, rows, row, column, pool, keys, first, last, cells, source, slot, least):
     """Offer the successors of one context of a row."""
     at = int(rows[row, column + AT])
     length = int(rows[row, column + LENGTH])
@@ -187,7 +181,7 @@ def _offer_context(text, leaf, inner, rows, row, column, pool, keys, first, last
         token = int(text[at])
         if token >= 0:
             cell = cell_of(source, length, total, total)
-            last = _offer(pool, keys, first, last, cells, token, source, cell, least)
+            last = _offer(pool, keys, first, last, cells, token, source, cell, slot, least)
         return last
     code = int(rows[row, column + CODE])
     if code < 0:
@@ -198,7 +192,7 @@ def _offer_context(text, leaf, inner, rows, row, column, pool, keys, first, last
         token = int(text[int(inner[v, POS]) + length])
         if token >= 0:
             cell = cell_of(source, length, max(1, int(inner[v, COUNT])), total)
-            last = _offer(pool, keys, first, last, cells, token, source, cell, least)
+            last = _offer(pool, keys, first, last, cells, token, source, cell, slot, least)
         v = int(inner[v, NEXT])
         looked += 1
     j = int(inner[code, LEAVES])
@@ -207,7 +201,7 @@ def _offer_context(text, leaf, inner, rows, row, column, pool, keys, first, last
         token = int(text[j + length])
         if token >= 0:
             cell = cell_of(source, length, 1, total)
-            last = _offer(pool, keys, first, last, cells, token, source, cell, least)
+            last = _offer(pool, keys, first, last, cells, token, source, cell, slot, least)
         j = int(leaf[j, L_NEXT])
         looked += 1
     return last
@@ -237,7 +231,9 @@ def _offer_ngrams(table, recent, window, rows, row, pool, keys, first, last, cel
             count = int(table[at, field + 1])
             if count > 0:
                 cell = cell_of(NGRAM, order, count, total)
-                last = _offer(pool, keys, first, last, cells, int(table[at, field]), NGRAM, cell, least)
+                last = _offer(
+                    pool, keys, first, last, cells, int(table[at, field]), NGRAM, cell, NGRAM_SLOT, least
+                )
         found += 1
         if found == 2:
             break
@@ -284,7 +280,8 @@ def draft(
     text0, leaf0, inner0, table0, state,
     text1, leaf1, inner1, table1, cursor1,
     text2, leaf2, inner2, table2, cursor2,
-    ngrams, recent, window, cells, costs, rows, probs, nodes, pool, keys, bits, heap, waits,
+    ngrams, recent, window, cells, weights, costs,
+    rows, probs, nodes, pool, keys, bits, given, heap, waits,
 ):  # fmt: skip
     """Grow a draft tree of at most ``rows.shape[0] - 1`` nodes; return (rows grown, rows worth drafting).
 
@@ -295,7 +292,7 @@ def draft(
         text2: and leaf2, inner2, table2, cursor2: likewise the older generation.
         ngrams: table of the n-gram index; no rows where it is not used.
         recent: int32 [ORDERS + 1], the last tokens of the context, newest last, and how many are valid.
-        cells: float32 [CELLS, 2], the calibration.
+        cells: and weights, the calibration.
         costs: float32 [at least nodes + 1], t(k + 1) / t(1) for a draft of k nodes.
 
     Rows come out in descending probability, parents before children, so the first k are the best tree of k
@@ -309,11 +306,12 @@ def draft(
     active_code = int(state[S_NODE])
     if int(state[S_BELOW]) > 0:
         active_code = child(text0, leaf0, inner0, table0, active_code, int(text0[n0 - int(state[S_BELOW])]))
-    rows[0, TOKEN] = -1
+    rows[0, TOKEN] = text0[n0 - 1] if n0 > 0 else -1
+    last_but_one = int(text0[n0 - 2]) if n0 > 1 else -1
     rows[0, PARENT] = -1
     rows[0, ROW_DEPTH] = 0
     rows[0, N_CONTEXTS] = 0
-    probs[0] = 1.0
+    probs[PATH, 0] = probs[GIVEN, 0] = 1.0
     _root_contexts(
         text0, leaf0, inner0, table0, n0,
         int(state[S_NODE]), active_length, int(state[S_SUFFIX]), 0, rows,
@@ -347,11 +345,18 @@ def draft(
         token = int(rows[row, TOKEN])
         had = int(rows[max(parent, 0), N_CONTEXTS])
         have = 0
-        least = _BUCKET_START[floor] / probs[row]
+        session_length = 0
+        history_length = 0
+        age = 0
+        tree_before = -1
+        rank = 0
+        least = PRUNE * _BUCKET_START[floor] / probs[PATH, row]
         for c in range(had):
             old = CONTEXT0 + CONTEXT_FIELDS * c
             new = CONTEXT0 + CONTEXT_FIELDS * have
             tree = int(rows[max(parent, 0), old + TREE])
+            rank = rank + 1 if tree == tree_before else 0
+            slot = CONTEXTS * tree + rank
             if tree == 0:
                 if row > 0:
                     if not _follow(text0, leaf0, inner0, table0, n0, rows, parent, old, row, new, token):
@@ -362,7 +367,7 @@ def draft(
                             continue
                         _put_context(inner0, n0, 0, active_code, active_length, rows, row, new)
                 last = _offer_context(
-                    text0, leaf0, inner0, rows, row, new, pool, keys, first, last, cells, SESSION, least
+                    text0, leaf0, inner0, rows, row, new, pool, keys, first, last, cells, SESSION, slot, least
                 )
             elif tree == 1:
                 if row > 0 and not _follow(
@@ -370,7 +375,7 @@ def draft(
                 ):
                     continue
                 last = _offer_context(
-                    text1, leaf1, inner1, rows, row, new, pool, keys, first, last, cells, HISTORY, least
+                    text1, leaf1, inner1, rows, row, new, pool, keys, first, last, cells, HISTORY, slot, least
                 )
             else:
                 if row > 0 and not _follow(
@@ -378,28 +383,46 @@ def draft(
                 ):
                     continue
                 last = _offer_context(
-                    text2, leaf2, inner2, rows, row, new, pool, keys, first, last, cells, HISTORY, least
+                    text2, leaf2, inner2, rows, row, new, pool, keys, first, last, cells, HISTORY, slot, least
                 )
+            if rank == 0:
+                if tree == 0:
+                    session_length = int(rows[row, new + LENGTH])
+                    far = n0 - int(rows[row, new + AT])
+                    while far > 0:
+                        far >>= 1
+                        age += 1
+                else:
+                    history_length = max(history_length, int(rows[row, new + LENGTH]))
+            tree_before = tree
             have += 1
         rows[row, N_CONTEXTS] = have
         if last == first and ngrams.shape[0] > 0:
             # Only where the trees know nothing: elsewhere the n-grams would count the same text once more.
             last = _offer_ngrams(ngrams, recent, window, rows, row, pool, keys, first, last, cells, least)
+        before = last_but_one if row == 0 else int(rows[parent, TOKEN])
+        session_class, history_class = length_class(session_length), length_class(history_length)
         total = 0.0
         for k in range(first, last):
-            total += keys[k]
-        scale = probs[row] if total <= 1.0 else probs[row] / total
+            given[k] = score(
+                pool, k, cells, weights,
+                int(rows[row, ROW_DEPTH]), token, before, session_class, history_class, age,
+            )  # fmt: skip
+            total += given[k]
+        # Siblings exclude one another, so together they are certain at most.
+        scale = probs[PATH, row] if total <= 1.0 else probs[PATH, row] / total
         for k in range(first, last):
-            keys[k] *= scale
+            keys[k] = given[k] * scale
             bucket = (int(bits[k]) >> _BITS_SHIFT) - _BITS_LEAST
             if bucket >= floor:
                 waits[bucket] += 1
                 above += 1
                 # Kept candidates move together: the pool holds no holes.
                 if pooled != k:
-                    for field in range(CELL0 + int(pool[k, N_CELLS])):
+                    for field in range(POOL_FIELDS):
                         pool[pooled, field] = pool[k, field]
                     keys[pooled] = keys[k]
+                    given[pooled] = given[k]
                 pool[pooled, PARENT] = row
                 waiting = _push(heap, waiting, keys, pooled)
                 pooled += 1
@@ -414,10 +437,11 @@ def draft(
         while above - int(waits[floor]) >= most - row and floor < BUCKETS - 1:
             above -= int(waits[floor])
             floor += 1
-        for field in range(CELL0 + int(pool[k, N_CELLS])):
+        for field in range(POOL_FIELDS):
             rows[row, field] = pool[k, field]
         rows[row, ROW_DEPTH] = rows[int(pool[k, PARENT]), ROW_DEPTH] + 1
-        probs[row] = keys[k]
+        probs[PATH, row] = keys[k]
+        probs[GIVEN, row] = given[k]
         nodes[0, row - 1] = pool[k, TOKEN]
         nodes[1, row - 1] = pool[k, PARENT] - 1
         expected += keys[k]
@@ -427,38 +451,3 @@ def draft(
         if row == most:
             break
     return row, chosen
-
-
-@kernel
-def learn(rows, grown, emitted, cells, limit):
-    """Update the calibration with what the target wrote after a draft; return the number of rows it confirmed.
-
-    A row is judged when its parent was confirmed: the target's next token is its token, or is not. Rows that
-    were grown and not drafted are judged as well, as far as the emitted tokens reach.
-
-    Args:
-        grown: rows to look at.
-        emitted: int32 [accepted + 1], the target's tokens after the context.
-        limit: trials at which a cell is halved, so that it follows what changes.
-    """
-    rows[0, SOURCE] = 1  # SOURCE of a judged row becomes ~source when it is confirmed; row 0 always is
-    confirmed = 0
-    for row in range(1, grown + 1):
-        parent = int(rows[row, PARENT])
-        depth = int(rows[row, ROW_DEPTH])
-        if depth > emitted.shape[0] or (parent > 0 and int(rows[parent, SOURCE]) >= 0):
-            continue
-        hit = int(rows[row, TOKEN]) == int(emitted[depth - 1])
-        for k in range(int(rows[row, N_CELLS])):
-            cell = int(rows[row, CELL0 + k])
-            if cells[cell, TRIALS] >= limit:
-                cells[cell, HITS] *= 0.5
-                cells[cell, TRIALS] *= 0.5
-            cells[cell, TRIALS] += 1.0
-            if hit:
-                cells[cell, HITS] += 1.0
-            cells[cell, RATE] = cells[cell, HITS] / cells[cell, TRIALS]
-        if hit:
-            rows[row, SOURCE] = ~int(rows[row, SOURCE])
-            confirmed += 1
-    return confirmed

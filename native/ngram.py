@@ -74,7 +74,9 @@ def _claim_context(table, tokens, end, order):
     for field in range(ROW_FIELDS):
         table[least, field] = 0
     table[least, KEY] = key
-    table[least, USE] = WAYS  # a newcomer stays for a few rounds; with one use, live contexts evict one another
+    table[least, USE] = (
+        WAYS  # a newcomer stays for a few rounds; with one use, live contexts evict one another
+    )
     return least
 
 

@@ -3,7 +3,7 @@
 import numba
 import numpy as np
 
-from . import draft, ngram, tree
+from . import draft, evidence, ngram, tree
 
 _done = False
 
@@ -36,13 +36,16 @@ def warm_up() -> None:
     ngram.extend(ngrams, tail, tokens)
     ngram.find_context(ngrams, tokens, 2, 1)
     rows, keys = np.zeros((3, draft.ROW_FIELDS), np.int32), np.zeros(draft.POOL, np.float32)
-    cells = np.ones((draft.CELLS, 3), np.float32)
+    cells, weights = np.ones((evidence.CELLS, 3), np.float32), np.ones((evidence.WEIGHTS, 2), np.float32)
+    probs = np.zeros((2, 3), np.float32)
     draft.draft(
-        *arrays, state, *arrays, cursor, *arrays, cursor, ngrams, tail, tail[1:], cells, np.ones(3, np.float32), rows,
-        np.zeros(3, np.float32), np.zeros((2, 2), np.int32), np.zeros((draft.POOL, draft.POOL_FIELDS), np.int32), keys,
-        keys.view(np.int32), np.zeros(draft.POOL, np.int32), np.zeros(draft.BUCKETS, np.int32),
+        *arrays, state, *arrays, cursor, *arrays, cursor,
+        ngrams, tail, tail[1:], cells, weights, np.ones(3, np.float32),
+        rows, probs, np.zeros((2, 2), np.int32), np.zeros((draft.POOL, evidence.POOL_FIELDS), np.int32),
+        keys, keys.view(np.int32), keys.copy(), np.zeros(draft.POOL, np.int32),
+        np.zeros(draft.BUCKETS, np.int32),
     )  # fmt: skip
-    draft.learn(rows, 1, tokens, cells, 8.0)
+    evidence.learn(rows, probs[draft.GIVEN], 1, tokens, cells, weights, 8.0)
     if not numba.config.DISABLE_JIT:
         for kernel in _ENTRY_POINTS:
             kernel.disable_compile()
@@ -60,5 +63,5 @@ _ENTRY_POINTS = (
     ngram.extend,
     ngram.find_context,
     draft.draft,
-    draft.learn,
+    evidence.learn,
 )

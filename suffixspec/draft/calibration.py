@@ -5,25 +5,25 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from suffixspec.native import draft as native
+from suffixspec.native import evidence as native
 
 _LENGTHS = np.array([1, 2, 3, 4, 5.5, 8, 12, 22, 45, 100])  # middle of each bucket of ``native.cell_of``
 _COUNTS = np.array([1, 2, 3.5, 7, 20])
 _SHARES = np.array([0.025, 0.075, 0.15, 0.3, 0.5, 0.7, 0.87, 1.0])
 _PRIOR_TRIALS = 8.0
 _MEMORY = 1000.0
+_SCALE_INERTIA = 50.0  # the cells' rates are right on average: trust them long
 
 
 class Calibration:
-    """Acceptance probabilities, learned online.
+    """Acceptance probabilities, learned online; see ``native/evidence.py`` for the model.
 
-    A candidate comes with evidence of the kind (source, context length, count, share of its context); each
-    kind is a cell that counts how often such a candidate was what the target wrote. A continuation that was
-    seen once is not certain, and how uncertain it is depends on the text: that is what is learned here. Cells
-    start from a prior of a few trials, so that the first drafts are sensible.
+    A continuation that was seen once is not certain, and how uncertain it is depends on the text and on the
+    target: that is what is learned here. The cells start from a prior of a few trials, so that the first
+    drafts are sensible, and the correction starts at nothing.
 
-    State: ``cells``, float32 [CELLS, 3]: hits, trials and their ratio. A cell is halved at 1,000 trials, so
-    that it follows what changes.
+    State: ``cells``, float32 [CELLS, 3]: hits, trials and their ratio (halved at 1,000 trials, so that they
+    follow what changes), and ``weights``, float32 [WEIGHTS, 2].
     """
 
     def __init__(self) -> None:
@@ -36,20 +36,26 @@ class Calibration:
         self.cells[:, native.HITS] = _PRIOR_TRIALS * rates
         self.cells[:, native.TRIALS] = _PRIOR_TRIALS
         self.cells[:, native.RATE] = rates
+        self.weights: NDArray[np.float32] = np.zeros((native.WEIGHTS, 2), np.float32)
+        self.weights[:, native.SQUARES] = 1.0
+        self.weights[native.SCALE] = 1.0, _SCALE_INERTIA
 
-    def learn(self, rows: NDArray[np.int32], grown: int, emitted: NDArray[np.int32]) -> int:
-        """Update the cells with what the target wrote; return how many rows it confirmed.
+    def learn(
+        self, rows: NDArray[np.int32], given: NDArray[np.float32], grown: int, emitted: NDArray[np.int32]
+    ) -> int:
+        """Learn from what the target wrote; return how many rows it confirmed.
 
         Args:
             rows: int32 [nodes + 1, ROW_FIELDS], as ``native.draft`` left them; SOURCE is overwritten.
+            given: float32 [nodes + 1], the rows' probabilities given their parents.
             grown: how many rows to judge.
             emitted: int32 [accepted + 1], the target's tokens.
 
         Cost: O(grown).
         """
-        return int(native.learn(rows, grown, emitted, self.cells, _MEMORY))
+        return int(native.learn(rows, given, grown, emitted, self.cells, self.weights, _MEMORY))
 
     @property
     def nbytes(self) -> int:
         """Allocated bytes."""
-        return self.cells.nbytes
+        return self.cells.nbytes + self.weights.nbytes

@@ -65,10 +65,10 @@ class Drafter(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Allocated bytes of what outlives a session."""
+        """Allocated bytes of the indexes that outlive a session."""
         ...
 
     @property
     def indexed_tokens(self) -> int:
-        """Tokens that what outlives a session holds."""
+        """Tokens that those indexes hold."""
         ...

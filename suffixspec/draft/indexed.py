@@ -15,6 +15,7 @@ from suffixspec.index.ngram_index import NgramIndex
 from suffixspec.index.session import SessionIndex
 from suffixspec.index.suffix_tree import SuffixTree, as_tokens
 from suffixspec.native import draft as native
+from suffixspec.native import evidence as native_evidence
 from suffixspec.native import ngram as native_ngram
 from suffixspec.native import tree as native_tree
 
@@ -94,9 +95,8 @@ class IndexDrafter:
 
     @property
     def nbytes(self) -> int:
-        """Allocated bytes of what outlives a session: history, n-gram indexes and calibration."""
-        ngrams = sum(index.nbytes for index in self._ngrams.values())
-        return self.history.nbytes + ngrams + self.calibration.nbytes
+        """Allocated bytes of the indexes that outlive a session: history and n-grams."""
+        return self.history.nbytes + sum(index.nbytes for index in self._ngrams.values())
 
     @property
     def indexed_tokens(self) -> int:
@@ -114,10 +114,11 @@ class IndexDraftSession:
         self._turn_start = 0
         nodes = drafter.max_nodes
         self._rows = np.zeros((nodes + 1, native.ROW_FIELDS), np.int32)
-        self._probs = np.zeros(nodes + 1, np.float32)
+        self._probs = np.zeros((2, nodes + 1), np.float32)
+        self._given = self._probs[native.GIVEN]
         self._nodes = np.zeros((2, nodes), np.int32)
         self._window = np.zeros(native_ngram.ORDERS, np.int32)
-        self._pool = np.zeros((native.POOL, native.POOL_FIELDS), np.int32)
+        self._pool = np.zeros((native.POOL, native_evidence.POOL_FIELDS), np.int32)
         self._keys = np.zeros(native.POOL, np.float32)
         self._scratch = (
             self._rows,
@@ -126,6 +127,7 @@ class IndexDraftSession:
             self._pool,
             self._keys,
             self._keys.view(np.int32),
+            np.zeros(native.POOL, np.float32),
             np.zeros(native.POOL, np.int32),
             np.zeros(native.BUCKETS, np.int32),
         )
@@ -172,11 +174,11 @@ class IndexDraftSession:
         if chosen == 0:
             return EMPTY
         token_ids, parents = self._nodes[:, :chosen].copy()
-        return DraftTree(token_ids, parents, self._probs[1 : chosen + 1].copy(), validate=False)
+        return DraftTree(token_ids, parents, self._probs[native.PATH, 1 : chosen + 1].copy(), validate=False)
 
     def sources(self, nodes: int) -> NDArray[np.int32]:
-        """int32 [nodes]: where the first nodes of the last draft came from (``native.SESSION``, ...)."""
-        sources = self._rows[1 : nodes + 1, native.SOURCE]
+        """int32 [nodes]: where the first nodes of the last draft came from (``native_evidence.SESSION``, ...)."""
+        sources = self._rows[1 : nodes + 1, native_evidence.SOURCE]
         return np.where(sources < 0, ~sources, sources)
 
     def _grow(self) -> int:
@@ -196,6 +198,7 @@ class IndexDraftSession:
             *self._ngram_arguments,
             self._window,
             drafter.calibration.cells,
+            drafter.calibration.weights,
             drafter.costs,
             *self._scratch,
         )
@@ -204,7 +207,7 @@ class IndexDraftSession:
     def accept(self, emitted: NDArray[np.int32]) -> None:
         """Append the target's tokens (int32 [accepted + 1]) to the context and learn from them."""
         tokens = as_tokens(emitted)
-        self._drafter.calibration.learn(self._rows, self._grown, tokens)
+        self._drafter.calibration.learn(self._rows, self._given, self._grown, tokens)
         self._grown = 0
         self._index.extend(tokens)
         if self._ngrams is not None:

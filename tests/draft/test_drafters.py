@@ -1,15 +1,16 @@
 """What the drafters propose, where it may come from, and that proposing leaves no trace."""
 
+import copy
 import random
 
 import numpy as np
 import pytest
-from suffixspec.native import draft as native
+from suffixspec.native import evidence as native
 
 from suffixspec.cost import CostCurve
 from suffixspec.draft import Drafter, DraftSession, IndexDrafter, NoDrafter
-from suffixspec.draft.calibration import Calibration
 
+SESSION, HISTORY, NGRAM = range(3)  # as ``DraftSession.sources`` numbers them
 KINDS = {"suffix": {}, "ngram": {"suffix": False, "ngram": True}, "combined": {"ngram": True}}
 FLAT = None
 STEEP = CostCurve.fit([(1, 1.0), (2, 1.9), (3, 2.8)])
@@ -187,6 +188,7 @@ def test_history_modes(kind, history, same_session, later_session):
     # The next prompt departs from the first one, so that what was written is not in it.
     assert secret_drafted(session, [7, 8]) is same_session
     session.close()
+    assert (shared.indexed_tokens > 0) is (later_session and kind != "ngram")
     later = shared.session()
     assert secret_drafted(later, [7, 8]) is later_session
     # A prompt that holds the text is drafted from in any case.
@@ -245,7 +247,7 @@ def test_the_first_token_of_an_output_is_drafted_from_history():
     later.sync([9_999, *prompt[10:]])
     draft = later.draft()
     assert draft.token_ids[draft.best_chain()].tolist() == SECRET
-    assert set(later.sources(len(draft)).tolist()) == {native.HISTORY}
+    assert set(later.sources(len(draft)).tolist()) == {HISTORY}
 
 
 def test_sources_name_where_a_node_came_from():
@@ -258,17 +260,17 @@ def test_sources_name_where_a_node_came_from():
     text = distinct(10, 20)
     session.sync([*text, 20_000, *text[:5]])
     draft = session.draft()
-    assert set(session.sources(len(draft)).tolist()) == {native.SESSION}
+    assert set(session.sources(len(draft)).tolist()) == {SESSION}
     session.accept(np.array(SECRET[:3], np.int32))
     draft = session.draft()
     sources = session.sources(len(draft))
     assert int(draft.token_ids[0]) == SECRET[3]
-    assert sources[0] in (native.HISTORY, native.NGRAM)
+    assert sources[0] in (HISTORY, NGRAM)
     session.accept(np.array(SECRET[3:5], np.int32))
     assert session.sources(len(draft)).tolist() == sources.tolist()
     ngrams = drafter("ngram", cost=FLAT).session()
     ngrams.sync([*text, 20_000, *text[:5]])
-    assert set(ngrams.sources(len(ngrams.draft())).tolist()) == {native.NGRAM}
+    assert set(ngrams.sources(len(ngrams.draft())).tolist()) == {NGRAM}
 
 
 # -- no trace of what was rejected ------------------------------------------------------------------------
@@ -323,7 +325,8 @@ def test_drafting_changes_no_index(kind, seed):
             assert same(index_state(a), index_state(b)), f"seed {seed}"
             a._index.tree.check()
             # What remains of rejected drafts is in the calibration alone.
-            lazy.calibration.cells[:] = eager.calibration.cells
+            lazy.calibration = copy.deepcopy(eager.calibration)
+            lazy.calibration.weights[:] = eager.calibration.weights
             x, y = a.draft(), b.draft()
             assert x.token_ids.tolist() == y.token_ids.tolist(), f"seed {seed}"
             assert x.probs.tolist() == y.probs.tolist()
@@ -361,53 +364,66 @@ def test_evidence_that_fails_is_trusted_less():
     assert probs["holds"] > 0.9
 
 
-def test_the_prior_trusts_long_and_frequent_contexts_more():
-    """Before anything was learned, probability grows with context length, count and share."""
-    cells = Calibration().cells
-    rate = cells[:, native.RATE].reshape(native.SOURCES, native.LENGTHS, native.COUNTS, native.SHARES)
-    assert ((cells[:, native.RATE] > 0) & (cells[:, native.RATE] < 1)).all()
-    for axis in (1, 2, 3):
-        assert (np.diff(rate, axis=axis) > 0).all()
-    assert np.allclose(cells[:, native.HITS] / cells[:, native.TRIALS], cells[:, native.RATE])
+def chance(text: list[int], token: int) -> float:
+    """The probability that a drafter without experience gives a token after a text."""
+    session = drafter(cost=FLAT).session()
+    session.sync(text)
+    draft = session.draft()
+    follows = (draft.parents < 0) & (draft.token_ids == token)
+    return float(draft.probs[follows].sum())
 
 
-@pytest.mark.kernels
-def test_learning_counts_hits_and_trials():
-    """A node is judged when its parent was right: one trial, and one hit if the target wrote it."""
+def test_longer_and_clearer_repeats_are_trusted_more():
+    """Before anything was learned, a chance grows with the length, the number and the share of the repeats."""
+    a, b, *more = distinct(17, 60)
+    short, long = [1, b], [*more[:20], b]
+    assert chance([*long, a, 20_000, *long], a) > chance([*short, a, 20_000, b], a) > 0
+    often = [x for i in range(9) for x in (b, a, more[i])]
+    assert chance([*often, b], a) > chance([b, a, more[0], b], a)
+    mixed = [x for i in range(9) for x in (b, a if i % 3 else 77, more[i])]
+    assert chance([*often, b], a) > chance([*mixed, b], a) > chance([*mixed, b], 77) > 0
+
+
+def test_what_was_trusted_for_long_can_lose_its_trust():
+    """After thousands of repeats that held, some hundreds that fail count for more than the old ones."""
     shared = drafter(cost=FLAT)
     session = shared.session()
-    text = distinct(12, 40)
-    session.sync([*text, 20_000, *text[:9]])
-    before = shared.calibration.cells.copy()
-    session.draft()
-    session.accept(np.array([text[9], text[10], 77], np.int32))  # two right, the third wrong
-    change = shared.calibration.cells - before
-    assert change[:, native.TRIALS].sum() % 3 == 0  # the same evidence for all three
-    assert change[:, native.HITS].sum() == pytest.approx(change[:, native.TRIALS].sum() * 2 / 3)
-    cells = shared.calibration.cells
-    assert np.allclose(cells[:, native.RATE], cells[:, native.HITS] / cells[:, native.TRIALS])
+    text = distinct(18, 9_000)
+    session.sync(text)
+
+    def repeat(pieces: range, held: bool) -> float:
+        for piece in pieces:
+            i = 4 * (7 * piece % 2_000)
+            session.accept(np.array(text[i : i + 2], np.int32))
+            probability = float(session.draft(1).probs[0])
+            session.accept(np.array([text[i + 2] if held else 50_000 + piece], np.int32))
+        return probability
+
+    assert repeat(range(1_500), held=True) > 0.9
+    assert repeat(range(1_500, 2_000), held=False) < 0.5
 
 
 @pytest.mark.kernels
-def test_calibration_forgets():
-    """A cell is halved when it is full, so that it follows what changes."""
-    calibration = Calibration()
-    rows = np.zeros((2, native.ROW_FIELDS), np.int32)
-    wrote = np.array([5], np.int32)
-
-    def judge(token: int, times: int) -> None:
-        for _ in range(times):
-            rows[1, native.TOKEN], rows[1, native.ROW_DEPTH] = token, 1
-            rows[1, native.SOURCE], rows[1, native.N_CELLS], rows[1, native.CELL0] = 0, 1, 3
-            calibration.learn(rows, 1, wrote)
-
-    judge(5, 3000)
-    assert calibration.cells[3, native.TRIALS] <= 1001
-    assert calibration.cells[3, native.RATE] > 0.99
-    judge(6, 2000)
-    assert calibration.cells[3, native.RATE] < 0.25
-    untouched = Calibration().cells
-    assert np.array_equal(np.delete(calibration.cells, 3, 0), np.delete(untouched, 3, 0))
+def test_a_node_is_judged_only_where_its_parent_was_right():
+    """A draft that fails at its first node says nothing of the nodes after it: their kind keeps its trust."""
+    text = distinct(19, 400)
+    probs = {}
+    for wrong_at in (0, 1):
+        shared = drafter(cost=FLAT)
+        session = shared.session()
+        session.sync(text)
+        for piece in distinct(20, 60, 0, 60):
+            i = 6 * piece
+            session.accept(np.array(text[i : i + 2], np.int32))
+            session.draft()
+            wrote = [text[i + 2], text[i + 3]]
+            wrote[wrong_at] = 50_000 + i
+            session.accept(np.array(wrote, np.int32))
+        session.accept(np.array(text[380:382], np.int32))
+        draft = session.draft()
+        # Probability of the second node given the first.
+        probs[wrong_at] = float(draft.probs[1] / draft.probs[0])
+    assert probs[1] < probs[0]
 
 
 # -- the protocol -----------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ from itertools import pairwise
 import numba
 import numpy as np
 import pytest
+from suffixspec.native.draft import PATH
 
 from replay.scripted import ScriptedDrafter, chain, session, turns
 from suffixspec.cost import CostCurve, best_prefix
@@ -140,12 +141,14 @@ def test_memory_is_measured_at_its_largest():
 
 def test_the_sample_is_the_output_in_which_most_was_copied():
     """Its spans spell the whole output, and alternate between what was drafted and what was not."""
-    outputs = [list(range(1000, 1080)), list(range(2000, 2090)), list(range(3000, 3010))]
+    lengths = {1000: 80, 2000: 90, 3000: 95, 4000: 1000}
+    outputs = [list(range(first, first + length)) for first, length in lengths.items()]
 
     def script(context: list[int]):
-        # Knows the second output, in pieces of four, and nothing else.
+        # Knows the second output in pieces of four, the third less well; the last is too long for a sample.
         last = context[-1]
-        return chain(range(last + 1, last + 5)) if 2000 <= last < 2085 else []
+        known = 2000 <= last < 2085 or 3000 <= last < 3020 or last >= 4000
+        return chain(range(last + 1, last + 5)) if known else []
 
     sessions = [session((PROMPT, output), name=f"s{i}") for i, output in enumerate(outputs)]
     result = simulate(ScriptedDrafter(script, source=1), *sessions).result
@@ -227,7 +230,7 @@ class WatchedSession(IndexDraftSession):
         assert len(siblings) == len(draft), "siblings with the same token"
         assert (draft.parents < np.arange(len(draft))).all(), "a child before its parent"
         assert (draft.token_ids >= 0).all(), "a sentinel was drafted"
-        grown_probs = self._probs[1 : grown + 1]
+        grown_probs = self._probs[PATH, 1 : grown + 1]
         assert (np.diff(grown_probs) <= 0).all(), "not in descending probability"
         assert ((grown_probs >= 0) & (grown_probs <= 1)).all()
         expected = best_prefix(grown_probs, drafter.costs)
