@@ -98,26 +98,27 @@ def test_a_defect_of_the_program_is_not_hidden(monkeypatch):
         cli.main(list(ESTIMATE))
 
 
-def run_into(stdout: int, *arguments: str, **environ: str) -> tuple[int, str]:
+def run_into(stdout: int, *arguments: str, unbuffered: str = "") -> tuple[int, str]:
     done = subprocess.run(
         [*PROGRAM, *arguments],
         stdout=stdout,
         stderr=subprocess.PIPE,
-        env=os.environ | environ,
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
         check=False,
         text=True,
     )
     return done.returncode, done.stderr
 
 
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
 @pytest.mark.parametrize("command", ["--help", "estimate", "convert"])
-def test_a_reader_that_went_away_is_no_error(trace, command):
+def test_a_reader_that_went_away_is_no_error(trace, command, unbuffered):
     """``| head``: the program ends with 0 and without a word when nobody reads its output any more."""
     arguments = {"estimate": ESTIMATE, "convert": ("convert", str(trace), "-o", "-")}.get(command, (command,))
     read, write = os.pipe()
     os.close(read)
     try:
-        status, err = run_into(write, *arguments)
+        status, err = run_into(write, *arguments, unbuffered=unbuffered)
     finally:
         os.close(write)
     assert status == 0
@@ -140,12 +141,13 @@ def test_head_gets_its_lines(trace):
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
+@pytest.mark.parametrize("unbuffered", ["", "1"], ids=["buffered", "unbuffered"])
 @pytest.mark.parametrize("command", ["estimate", "convert"])
-def test_a_full_disk_is_said_plainly(trace, command):
+def test_a_full_disk_is_said_plainly(trace, command, unbuffered):
     """Output that cannot be written: status 1 and the reason in one line, no traceback, not twice."""
     arguments = ESTIMATE if command == "estimate" else ("convert", str(trace), "-o", "-")
     with Path("/dev/full").open("wb") as full:
-        status, err = run_into(full.fileno(), *arguments)
+        status, err = run_into(full.fileno(), *arguments, unbuffered=unbuffered)
     assert status == 1
     assert err.endswith("suffixspec: [Errno 28] No space left on device\n")
     assert "Traceback" not in err
