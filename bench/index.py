@@ -16,13 +16,13 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from suffixspec.native import draft as native
-from suffixspec.native.warm_up import warm_up
 
 from bench import environment, sessions
 from suffixspec.cost import CostCurve
 from suffixspec.draft import IndexDrafter
 from suffixspec.index import SuffixTree
+from suffixspec.native import draft as native
+from suffixspec.native.warm_up import warm_up
 from suffixspec.replay.simulate import RenderedSession, Simulation, replay
 
 BLOCK = 256

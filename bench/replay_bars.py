@@ -11,10 +11,9 @@ What ``suffixspec replay`` prints for it, in one run over the same rendered sess
 import argparse
 from typing import Any
 
-from suffixspec.native.warm_up import warm_up
-
 from bench import environment, sessions
 from suffixspec.cost import CostCurve
+from suffixspec.native.warm_up import warm_up
 from suffixspec.replay.command import DRAFTERS, make_drafter
 from suffixspec.replay.metrics import DrafterMetrics, RunMetrics, measure
 from suffixspec.replay.result import ReplayResult

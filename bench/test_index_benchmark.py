@@ -5,11 +5,11 @@ On a made-up text with the repeats of agent loops, so that it needs no trace; ``
 
 import numpy as np
 import pytest
-from suffixspec.native.warm_up import warm_up
 
 from suffixspec.cost import CostCurve
 from suffixspec.draft import IndexDrafter
 from suffixspec.index import NgramIndex, SuffixTree
+from suffixspec.native.warm_up import warm_up
 
 BLOCK = 256
 SEED = 0

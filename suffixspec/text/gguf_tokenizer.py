@@ -12,7 +12,7 @@ from typing import Any
 from suffixspec.errors import InputError, MissingExtraError
 from suffixspec.text.cache import build_once, cache_root, is_complete
 
-CONVERTER_VERSION = 1
+CONVERTER_VERSION = 2
 """Part of the cache key: raise it when the converted files would change."""
 
 _HEAD = 8 << 20
@@ -106,28 +106,48 @@ def _convert(gguf: Path, out: Path) -> None:
     path = out / "tokenizer.json"
     if not path.is_file():
         raise InputError("expected a tokenizer with a tokenizer.json form, got one without", path=str(gguf))
+    _set_end_token(gguf, out)
     if _pre_tokenizer(gguf) == b"smollm":
         path.write_text(
             json.dumps(_split_digits(json.loads(path.read_text(encoding="utf-8")))), encoding="utf-8"
         )
 
 
-def _pre_tokenizer(gguf: Path) -> bytes:
-    """The value of ``tokenizer.ggml.pre``, or nothing.
+def _stored_value(gguf: Path, key: bytes, kind: int) -> bytes:
+    """The bytes that follow a metadata key of one type (4: uint32, 8: text), or nothing.
 
-    The gguf package would take two seconds to read it, since it walks through the vocabulary. A key is stored
-    as its length, its text, the number of its type (8: text), and then the value in the same way.
+    The gguf package would take two seconds to read one, since it walks through the vocabulary. A key is stored
+    as its length, its text, the number of its type, and then the value.
     """
-    key = b"tokenizer.ggml.pre"
-    stored = struct.pack("<Q", len(key)) + key + struct.pack("<I", 8)
+    stored = struct.pack("<Q", len(key)) + key + struct.pack("<I", kind)
     with gguf.open("rb") as file:
         head = file.read(_HEAD)
     at = head.find(stored)
-    if at < 0:
+    return head[at + len(stored) : at + len(stored) + 256] if at >= 0 else b""
+
+
+def _pre_tokenizer(gguf: Path) -> bytes:
+    """The name of the pre-tokenizer, or nothing."""
+    value = _stored_value(gguf, b"tokenizer.ggml.pre", 8)
+    if len(value) < 8:
         return b""
-    at += len(stored)
-    (length,) = struct.unpack_from("<Q", head, at)
-    return head[at + 8 : at + 8 + length]
+    (length,) = struct.unpack_from("<Q", value)
+    return value[8 : 8 + length]
+
+
+def _set_end_token(gguf: Path, out: Path) -> None:
+    """Write the file's own end token into the configuration: transformers 5.16 takes the one that begins a turn."""
+    value = _stored_value(gguf, b"tokenizer.ggml.eos_token_id", 4)
+    path = out / "tokenizer_config.json"
+    if len(value) < 4 or not path.is_file():
+        return
+    (index,) = struct.unpack_from("<I", value)
+    tokens = json.loads((out / "tokenizer.json").read_text(encoding="utf-8"))
+    text = next((token["content"] for token in tokens["added_tokens"] if token["id"] == index), None)
+    if text is not None:
+        config = json.loads(path.read_text(encoding="utf-8"))
+        config["eos_token"] = text
+        path.write_text(json.dumps(config, indent=2), encoding="utf-8")
 
 
 def _split_digits(tokenizer: dict[str, Any]) -> dict[str, Any]:

@@ -138,6 +138,26 @@ def test_a_smaller_budget_is_a_prefix():
     assert len(session.draft(0)) == 0
 
 
+@pytest.mark.kernels
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("seed", range(3))
+def test_a_small_budget_finds_what_a_large_one_finds_first(kind, seed):
+    """What is left out of a draft of few nodes would not have been among its best: nothing is pruned too early."""
+    rng = random.Random(seed)
+    context, output = random_text(rng, 300), random_text(rng, 10)
+    sessions = {nodes: drafter(kind, cost=FLAT, max_nodes=nodes).session() for nodes in (4, 16, 64)}
+    for length in range(len(output)):
+        for session in sessions.values():
+            session.sync(
+                [*context, *output[:length]]
+            )  # and not accept, which would teach each something else
+        drafts = {nodes: session.draft() for nodes, session in sessions.items()}
+        for nodes in (4, 16):
+            few, best = drafts[nodes].probs, drafts[64].probs[:nodes]
+            assert len(few) == len(best), f"seed {seed}"
+            assert few.sum() >= best.sum() * (1 - 1e-4), f"seed {seed}"
+
+
 def test_a_draft_outlives_the_next_one():
     """A draft is a value: later drafts do not write into its arrays."""
     text = distinct(7, 50)

@@ -3,11 +3,11 @@
 import numba
 import numpy as np
 import pytest
-from suffixspec.native import ngram
-from suffixspec.native import tree as native
 
 from suffixspec.index.ngram_index import NgramIndex
 from suffixspec.index.suffix_tree import SuffixTree
+from suffixspec.native import ngram
+from suffixspec.native import tree as native
 
 # A broken position or link may also lead the check itself out of an array.
 NOTICED = (AssertionError, IndexError, ValueError)

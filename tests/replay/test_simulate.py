@@ -6,12 +6,12 @@ from itertools import pairwise
 import numba
 import numpy as np
 import pytest
-from suffixspec.native.draft import PATH
 
 from replay.scripted import ScriptedDrafter, chain, session, turns
 from suffixspec.cost import CostCurve, best_prefix
 from suffixspec.draft import IndexDrafter, NoDrafter
 from suffixspec.draft.indexed import IndexDraftSession
+from suffixspec.native.draft import PATH
 from suffixspec.replay.command import DRAFTERS, make_drafter
 from suffixspec.replay.result import SOURCES
 from suffixspec.replay.simulate import RenderedSession, Simulation, replay

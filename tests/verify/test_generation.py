@@ -183,7 +183,6 @@ def test_a_seed_gives_the_tokens_of_generate(tiny_llama, settings):
 
 def ones_then(*tokens):
     """A target that writes 1 but at given places: ``ones_then((3, 0))`` writes 0 as its fourth token."""
-
     special = dict(tokens)
 
     def logits_of(ids):
