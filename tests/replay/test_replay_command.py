@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import os
+import random
 import re
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from replay.inputs import lines, loop_like, session, write_tokenizer
+from replay.inputs import lines, loop_like, session, words, write_tokenizer
 from suffixspec import cli
 from suffixspec.replay import simulate
 
@@ -478,7 +479,8 @@ def test_sigint_ends_a_running_command_cleanly(replay, tokenizer, trace, tmp_pat
     replay(trace)  # the kernels are compiled from here on
     pipe = tmp_path / "pipe.jsonl"
     os.mkfifo(pipe)
-    sessions = lines(loop_like(seed=3, sessions=30, turns=2, length=700))
+    rng = random.Random(3)
+    sessions = lines(session(f"s{i}", (words(rng, 1500), "done")) for i in range(60))
     assert len(sessions) > 400_000
     command = [sys.executable, "-c", INTERRUPTIBLE, "replay", str(pipe), "--tokenizer", tokenizer]
     command += ["-o", "json", "--drafter", "none"]
@@ -494,6 +496,6 @@ def test_sigint_ends_a_running_command_cleanly(replay, tokenizer, trace, tmp_pat
     assert process.returncode == 130, err
     document = json.loads(out)
     assert document["interrupted"]
-    assert 0 < document["trace"]["sessions"] < 30
+    assert 0 < document["trace"]["sessions"] < 60
     assert "Traceback" not in err
     assert sorted(tmp_path.iterdir()) == sorted([trace, pipe])
