@@ -31,7 +31,7 @@ from suffixspec.native import tree as native
 SATURATION = native.SATURATION
 """Counts stop here: a drafter cannot tell 1,023 occurrences from more, and climbing further costs time."""
 
-_GROWTH = 5  # arrays grow by a fifth ...
+_GROWTH = 8  # arrays grow by an eighth ...
 _LEAST_STEP = 16  # ... and at least by so many rows
 _TOKEN_LIMIT = 2**31
 
@@ -61,7 +61,7 @@ class SuffixTree:
     Args:
         capacity: text positions to allocate at once.
 
-    Memory: about 45 bytes per token on agent text, at most 64 with room for growth (arrays grow by a fifth);
+    Memory: about 45 bytes per token on agent text, at most 64 with room for growth (arrays grow by an eighth);
     up to 75 on text that repeats itself at every position.
     """
 
