@@ -143,8 +143,7 @@ class Generation:
         if params.temperature == 0.0:
             if params.lenience < 1.0:
                 return accept_lenient_greedy(draft, scores_at, params.lenience, finish)
-            # One pass over all nodes costs a GPU less than a round trip for each emitted token.
-            if isinstance(logits, torch.Tensor) and logits.is_cuda and params.keeps_argmax:
+            if params.keeps_argmax and isinstance(logits, torch.Tensor) and _reads_slowly(logits.device):
                 accepted = accept_choices(draft, greedy_choices(logits), finish)
                 rows += [logits[node + 1] for node in accepted.visited]
                 return accepted
@@ -165,3 +164,8 @@ class Generation:
                 room = self._ids.new_zeros(self._ids.shape[0] // 8 + 256)
                 self._ids = torch.cat((self._ids, room))
             self._ids[at] = token_id
+
+
+def _reads_slowly(device: torch.device) -> bool:
+    """Whether one pass over all nodes costs less than reading a number from the device per emitted token."""
+    return device.type != "cpu"

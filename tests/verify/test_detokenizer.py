@@ -62,6 +62,13 @@ def test_garbage_bytes_come_out_as_decode_would_have_them():
         assert "".join(found) == data.decode("utf-8", "replace"), f"seed {seed}: {data!r}"
 
 
+def test_a_character_after_garbage_of_any_length():
+    """However many bytes of garbage come before it, a character is shown once, whole, and no other is."""
+    for garbage in range(60):
+        data = b"\x80" * garbage + "😀€x".encode()
+        assert "".join(pieces(ALL_BYTES, data)) == "\ufffd" * garbage + "😀€x", garbage
+
+
 def test_endless_garbage_is_shown_and_costs_little():
     """A run of bytes that are no character is neither held back forever nor decoded again and again."""
     decode = Bytes(b"\x80")

@@ -99,6 +99,7 @@ def test_an_end_on_the_bonus_keeps_it():
     [
         ([-torch.inf] * 4, "expected at least one token above -inf, got none among 4"),
         ([0.0, torch.nan, 1.0, torch.inf], "got 1 NaN and 1 \\+inf among 4"),
+        ([0.0, torch.nan, 1.0, torch.nan], "got 2 NaN and 0 \\+inf among 4"),
     ],
 )
 def test_scores_without_a_choice_are_an_error(scores, message):

@@ -119,6 +119,10 @@ def test_greedy_takes_the_most_probable_child_within_the_bound():
     assert token([2], 0.31) == 0  # 0.15 < 0.155
     assert token([1, 0], 0.25) == 0  # the argmax itself was drafted
     assert token([], 0.25) == 0
+    tie = torch.tensor([2.0, 1.0, 2.0])
+    assert (
+        accept_lenient_greedy(chain([2]), lambda _n, _e: tie, 1.0).token_ids[0] == 2
+    )  # drafted, and a maximum
 
 
 def test_every_greedy_token_is_within_the_bound():

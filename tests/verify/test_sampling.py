@@ -43,8 +43,8 @@ def random_params(rng, vocab, **more):
     settings = {
         "temperature": rng.choice([0.0, 0.3, 1.0, 1.7]),
         "top_k": rng.choice([0, 1, 3, vocab + 5]),
-        "top_p": rng.choice([1.0, 0.05, 0.6, 0.95]),
-        "min_p": rng.choice([0.0, 0.1, 0.5]),
+        "top_p": rng.choice([1.0, 0.0, 0.05, 0.6, 0.95]),
+        "min_p": rng.choice([0.0, 0.1, 0.5, 1.0]),
         "repetition_penalty": rng.choice([1.0, 0.7, 1.4]),
         "logit_bias": rng.choice([{}, {1: 2.5, vocab - 1: -3.0}, {0: -math.inf}]),
     }
@@ -80,6 +80,15 @@ def test_scores_equal_those_of_transformers(dtype):
         assert torch.equal(logits, before), f"seed {seed}: the logits were changed"
         steps_seen |= {type(step).__name__ for step in theirs(params)}
     assert len(steps_seen) == 7, steps_seen
+
+
+@pytest.mark.parametrize("top_p", [0.0, 0.25, 0.5, 0.75, 0.76])
+def test_equal_probabilities_at_the_border_of_top_p(top_p):
+    """Where the probabilities kept sum to exactly top_p, those below go, as in transformers."""
+    logits, params = torch.zeros(4), SamplingParams(temperature=1.0, top_p=top_p)
+    found = process_logits(logits, torch.tensor([0]), params)
+    assert torch.equal(found, theirs(params)(None, logits[None])[0])
+    assert int((found == 0).sum()) == max(1, math.ceil(4 * top_p))
 
 
 def test_presence_and_frequency_follow_their_definition():
