@@ -8,11 +8,10 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from suffixspec.native.warm_up import warm_up
-
 from bench import environment, sessions
 from bench.replay_bars import figures, run
 from suffixspec.cost import NAMES, CostCurve
+from suffixspec.native.warm_up import warm_up
 
 
 def main() -> None:

@@ -1,0 +1,214 @@
+"""The KV cache of one branch: preallocated slots that are written, compacted and cut back in place.
+
+Slot i of the committed part holds position i, in every layer: layers with a sliding window keep the full
+length too, and the attention mask does the window. So a rejected draft, or a turn that is taken back, costs
+nothing but a smaller ``length``, and nothing here depends on how transformers crops its own caches.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers.cache_utils import Cache
+
+
+@dataclass(frozen=True, slots=True)
+class LayerShape:
+    """What one layer stores for one token."""
+
+    heads: int
+    key_dim: int
+    value_dim: int
+    dtype: torch.dtype
+    device: torch.device
+
+
+class KVLayer:
+    """Keys [1, heads, capacity, key_dim] and values [1, heads, capacity, value_dim] of one layer."""
+
+    # What transformers asks a layer of a cache when it builds masks of its own (prefill without a mask).
+    is_sliding = False
+    is_compileable = False
+    is_croppable = True
+    is_initialized = True
+    supports_early_init = False
+
+    def __init__(self, shape: LayerShape, capacity: int) -> None:
+        def zeros(dim: int) -> torch.Tensor:
+            return torch.zeros(1, shape.heads, capacity, dim, dtype=shape.dtype, device=shape.device)
+
+        self.shape = shape
+        self.keys, self.values = zeros(shape.key_dim), zeros(shape.value_dim)
+
+    @property
+    def capacity(self) -> int:
+        """Slots."""
+        return self.keys.shape[2]
+
+    def write(self, start: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Store new slots from ``start`` on; returns views of all keys and values up to their end."""
+        end = start + keys.shape[2]
+        self.keys[:, :, start:end] = keys
+        self.values[:, :, start:end] = values
+        return self.keys[:, :, :end], self.values[:, :, :end]
+
+    def move(self, sources: torch.Tensor, start: int) -> None:
+        """Copy the slots int64 [m] ``sources`` to ``start`` … ``start`` + m - 1."""
+        sources = sources.to(self.keys.device)
+        end = start + sources.shape[0]
+        for store in (self.keys, self.values):
+            store[:, :, start:end] = store.index_select(2, sources)  # a copy first: the ranges may overlap
+
+    def grow(self, capacity: int) -> None:
+        """Make room, with the content kept."""
+        grown = KVLayer(self.shape, capacity)
+        grown.write(0, self.keys, self.values)
+        self.keys, self.values = grown.keys, grown.values
+
+
+class KVCache(Cache):
+    """The KV of one branch of a session, of batch size 1.
+
+    A forward writes the slots from ``length`` on and does not commit them; ``keep`` or ``commit`` does. Until
+    then they are invisible to any other forward, which would write over them.
+
+    Args:
+        layout: per layer of the model what it stores, or None for a layer that stores nothing.
+        capacity: slots per layer, >= 1. It grows only by ``reserve``.
+    """
+
+    def __init__(self, layout: Sequence[LayerShape | None], *, capacity: int) -> None:
+        if capacity < 1:
+            raise ValueError(f"expected a capacity of at least one slot, got {capacity}")
+        self._stores = {
+            index: KVLayer(shape, capacity) for index, shape in enumerate(layout) if shape is not None
+        }
+        self._length = 0
+        self._written = 0
+        super().__init__(layers=list(self._stores.values()))
+
+    def __repr__(self) -> str:
+        return f"KVCache(length={self._length}, capacity={self.capacity}, layers={len(self._stores)})"
+
+    # -- for the engine -------------------------------------------------------------------------------------
+
+    @property
+    def length(self) -> int:
+        """Committed slots."""
+        return self._length
+
+    @property
+    def capacity(self) -> int:
+        """Slots that every layer has."""
+        return min(layer.capacity for layer in self._stores.values())
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all slots, used or not."""
+        return sum(layer.keys.nbytes + layer.values.nbytes for layer in self._stores.values())
+
+    def reserve(self, slots: int) -> None:
+        """Make room for ``slots`` in all, with the content kept; by a fifth at least if it has to grow.
+
+        Layer by layer, so that at most one layer is held twice. Out of memory leaves a usable cache.
+        """
+        capacity = self.capacity
+        if slots > capacity:
+            wanted = max(slots, capacity + (capacity + 4) // 5)
+            for layer in self._stores.values():
+                if layer.capacity < wanted:
+                    layer.grow(wanted)
+
+    def truncate(self, length: int) -> None:
+        """Cut back to the first ``length`` tokens. Cost: none.
+
+        Raises:
+            ValueError: there are fewer.
+        """
+        if not 0 <= length <= self._length:
+            raise ValueError(f"expected to cut back to 0 … {self._length} tokens, got {length}")
+        self._length = length
+        self._written = 0
+
+    def keep(self, slots: torch.Tensor | Sequence[int]) -> None:
+        """Commit some of the slots that the last forward wrote, in their order; the rest is dead.
+
+        Args:
+            slots: int [m], ascending offsets from ``length``: of a draft tree the nodes of the accepted path.
+
+        Raises:
+            ValueError: not ascending offsets of what was written.
+
+        Cost: copies m slots per layer, and none where the path is the first m nodes.
+        """
+        offsets = slots.tolist() if isinstance(slots, torch.Tensor) else list(slots)
+        if any(a >= b for a, b in zip([-1, *offsets], [*offsets, self._written], strict=True)):
+            raise ValueError(f"expected ascending offsets below {self._written}, got {offsets}")
+        in_place = sum(offset == i for i, offset in enumerate(offsets))  # ascending: they come first
+        if in_place < len(offsets):
+            sources = self._length + torch.tensor(offsets[in_place:])
+            with torch.inference_mode():
+                for layer in self._stores.values():
+                    layer.move(sources, self._length + in_place)
+        self.commit(len(offsets))
+
+    def commit(self, count: int) -> None:
+        """Commit the next ``count`` slots as they are: written by the last forward, or zeros."""
+        if not 0 <= self._length + count <= self.capacity:
+            raise ValueError(f"expected to commit at most {self.capacity - self._length} slots, got {count}")
+        self._length += count
+        self._written = 0
+
+    # -- for transformers -----------------------------------------------------------------------------------
+
+    def update(
+        self,
+        key_states: torch.Tensor,
+        value_states: torch.Tensor,
+        layer_idx: int,
+        *_args: Any,
+        **_kwargs: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Write the new keys and values [1, heads, n, dim] behind the committed ones; returns all of them."""
+        self._written = key_states.shape[2]
+        return self._stores[layer_idx].write(self._length, key_states, value_states)
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:  # noqa: ARG002
+        """Committed slots."""
+        return self._length
+
+    def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:  # noqa: ARG002
+        """Keys that a forward over ``query_length`` tokens sees, and the position of the first."""
+        return self._length + query_length, 0
+
+
+class LayoutProbe(Cache):
+    """Stands in for a cache in one forward, to learn what each layer stores."""
+
+    def __init__(self) -> None:
+        self.layout: dict[int, LayerShape] = {}
+        super().__init__(layers=[])
+
+    def update(
+        self,
+        key_states: torch.Tensor,
+        value_states: torch.Tensor,
+        layer_idx: int,
+        *_args: Any,
+        **_kwargs: Any,
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Note the shapes."""
+        _, heads, _, key_dim = key_states.shape
+        self.layout[layer_idx] = LayerShape(
+            heads, key_dim, value_states.shape[3], key_states.dtype, key_states.device
+        )
+        return key_states, value_states
+
+    def get_seq_length(self, layer_idx: int = 0) -> int:  # noqa: ARG002
+        """Nothing is stored."""
+        return 0
+
+    def get_mask_sizes(self, query_length: int, layer_idx: int) -> tuple[int, int]:  # noqa: ARG002
+        """As an empty cache."""
+        return query_length, 0
