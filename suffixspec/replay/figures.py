@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from suffixspec.replay.metrics import LONG_OUTPUT, DrafterMetrics
 
-NO_VALUE = "–"  # noqa: RUF001
+NO_VALUE = "–"
 
 
 @dataclass(frozen=True, slots=True)
