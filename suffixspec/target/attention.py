@@ -2,7 +2,7 @@
 
 Models with fewer key-value heads than query heads repeat keys and values in every layer when there is a mask
 and more than one token, as there is in every verification: a copy of the whole cache that costs more than
-the attention itself. Here the kernel reads each head where it lies.
+the attention itself. Here the query heads of a group become rows of one head, which reads each key once.
 """
 
 from typing import Any
@@ -42,7 +42,9 @@ def grouped_attention(
         query: [batch, heads, n, dim].
         key: [batch, key-value heads, keys, dim].
         value: [batch, key-value heads, keys, value dim].
-        attention_mask: additive or boolean [batch or 1, 1, n, keys]; None: causal, or all where n = 1.
+        attention_mask: additive or boolean [batch or 1, 1, n, keys], or repeated for each head of a group,
+            [batch or 1, 1, group × n, keys], which saves doing so in every layer; None: causal, or all keys
+            where n = 1.
         dropout: probability; 0 when decoding.
         scaling: factor of the products; None: 1 / sqrt(dim).
         is_causal: overrides the module's own.
@@ -52,10 +54,9 @@ def grouped_attention(
         [batch, n, heads, value dim], and no weights.
     """
     batch, heads, n, _ = query.shape
-    kv_heads = key.shape[1]
+    groups = heads // key.shape[1]
     special = any(kwargs.get(name) is not None for name in ("softcap", "s_aux", "position_bias"))
-    per_head_mask = attention_mask is not None and attention_mask.shape[1] > 1
-    if heads == kv_heads or dropout or special or per_head_mask:
+    if groups == 1 or dropout or special or (attention_mask is not None and attention_mask.shape[1] > 1):
         from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
         return sdpa_attention_forward(
@@ -63,17 +64,16 @@ def grouped_attention(
         )
     causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
     causal = causal and n > 1 and attention_mask is None
-    if not causal and (n == 1 or query.device.type != "cpu"):
-        # The heads of a group become rows of one, so that each key is read once for all of them. On a CPU the
-        # kernel for grouped heads is as good for several rows; elsewhere a mask would rule it out.
-        groups = heads // kv_heads
-        if attention_mask is not None and n > 1:
-            attention_mask = attention_mask.repeat(1, 1, groups, 1)
-        rows = query.reshape(batch, kv_heads, groups * n, -1)
-        out = scaled_dot_product_attention(rows, key, value, attention_mask, scale=scaling)
-        out = out.reshape(batch, heads, n, -1)
-    else:
+    repeated = attention_mask is not None and attention_mask.shape[2] == groups * n
+    if causal or not (n == 1 or repeated or query.device.type != "cpu"):
+        # Many rows: on a CPU the kernel for grouped heads needs no repeated mask; elsewhere a mask rules it out.
         out = scaled_dot_product_attention(
             query, key, value, attention_mask, is_causal=causal, scale=scaling, enable_gqa=True
         )
+    else:
+        if attention_mask is not None and not repeated and n > 1:
+            attention_mask = attention_mask.repeat(1, 1, groups, 1)
+        rows = query.reshape(batch, -1, groups * n, query.shape[3])
+        out = scaled_dot_product_attention(rows, key, value, attention_mask, scale=scaling)
+        out = out.reshape(batch, heads, n, -1)
     return out.transpose(1, 2).contiguous(), None

@@ -46,7 +46,9 @@ class KVLayer:
         """Slots."""
         return self.keys.shape[2]
 
-    def write(self, start: int, keys: torch.Tensor, values: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    def write(
+        self, start: int, keys: torch.Tensor, values: torch.Tensor
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         """Store new slots from ``start`` on; returns views of all keys and values up to their end."""
         end = start + keys.shape[2]
         self.keys[:, :, start:end] = keys
@@ -86,7 +88,8 @@ class KVCache(Cache):
         }
         self._length = 0
         self._written = 0
-        super().__init__(layers=list(self._stores.values()))
+        layers: list[Any] = list(self._stores.values())
+        super().__init__(layers=layers)
 
     def __repr__(self) -> str:
         return f"KVCache(length={self._length}, capacity={self.capacity}, layers={len(self._stores)})"

@@ -90,6 +90,7 @@ def attention_masks(
     dtype: torch.dtype,
     device: torch.device,
     explicit: bool,
+    repeats: int = 1,
 ) -> Masks:
     """The masks of a forward over ``tree`` behind ``length`` committed tokens.
 
@@ -102,9 +103,11 @@ def attention_masks(
         device: where the model takes its input.
         explicit: the attention needs a mask even where it could tell by itself that a chunk behind an empty
             context is causal.
+        repeats: how often to repeat the rows of a mask, for an attention that takes the heads of a group as
+            rows of one.
 
     Returns:
-        Additive masks [1, 1, width, length + width], 0 or the least finite number; None where nothing is
+        Additive masks [1, 1, repeats × width, length + width], 0 or the least finite number; None where nothing is
         masked, or where the mask is plainly causal and need not be explicit. A model with several kinds of
         layers gets a dict.
     """
@@ -115,7 +118,7 @@ def attention_masks(
         if plain and (reach is None or length + tree.width <= reach):
             masks[kind] = None
         else:
-            masks[kind] = _additive(tree.visible(length, reach), dtype, device)
+            masks[kind] = _additive(tree.visible(length, reach), dtype, device).repeat(1, 1, repeats, 1)
     return masks if len(masks) > 1 else masks[layer_types[0]]
 
 

@@ -30,6 +30,10 @@ BUCKETS = (1, 4, 8, 16, 32, 64, 128)
 """Widths that forwards are padded to on accelerators."""
 
 
+_NARROW = 128
+"""Up to this width the rows of a mask are repeated once for all layers; wider ones are large already."""
+
+
 class ContextLimitError(SuffixspecError):
     """A forward would go past the last position that the model knows."""
 
@@ -64,7 +68,7 @@ class Target:
         self.model = model.eval()
         config = model.config.get_text_config(decoder=True)
         self.name = name or config._name_or_path or config.model_type
-        self.device: torch.device = model.get_input_embeddings().weight.device
+        self.device = next(model.get_input_embeddings().parameters()).device
         self.dtype: torch.dtype = model.dtype
         self.vocab_size: int = 0
         """Width of the logits; the tokenizer may use fewer ids."""
@@ -81,6 +85,8 @@ class Target:
         self._cache_name = "cache" if "cache" in parameters else "past_key_values"
         self._keeps_logits = "logits_to_keep" in parameters
         self._layout = self._probe()
+        kv_heads = {shape.heads for shape in self._layout if shape is not None}
+        self._groups = config.num_attention_heads // kv_heads.pop() if len(kv_heads) == 1 else 1
 
     def __repr__(self) -> str:
         return (
@@ -212,6 +218,7 @@ class Target:
                     dtype=self.dtype,
                     device=self.device,
                     explicit=self.attention == "eager",
+                    repeats=self._groups if self.attention == GROUPED and tree.width <= _NARROW else 1,
                 ),
                 self._cache_name: cache,
                 "use_cache": True,
@@ -222,9 +229,12 @@ class Target:
                 elif tree.width > n:
                     inputs["logits_to_keep"] = torch.arange(n, device=self.device)
             logits = self.model(**inputs).logits[0]
-        # Out of inference mode, so that the caller may change them in place.
         logits = logits[-1:] if keep_last else logits[:n]
-        return logits.clone() if logits.dtype in (torch.float32, torch.float64) else logits.float()
+        if logits.dtype not in (torch.float32, torch.float64):
+            return logits.float()
+        # What inference mode made may not be changed in place outside of it. The detour is a tensor over the
+        # same memory without that flag; a clone takes milliseconds for large vocabularies.
+        return torch.from_dlpack(logits)
 
     def _probe(self) -> list[LayerShape | None]:
         """What each layer stores, from one forward."""

@@ -17,13 +17,14 @@ def one_thread() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True)
-def exact_softmax(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def exact_softmax(monkeypatch: pytest.MonkeyPatch) -> None:
     """Eager attention takes its softmax in float32 even of a float64 model; the tests are exact without that."""
     softmax = torch.nn.functional.softmax
 
     @wraps(softmax)
-    def wide(x: torch.Tensor, *args: object, dtype: torch.dtype | None = None, **kwargs: object) -> torch.Tensor:
+    def wide(
+        x: torch.Tensor, *args: object, dtype: torch.dtype | None = None, **kwargs: object
+    ) -> torch.Tensor:
         return softmax(x, *args, dtype=x.dtype if x.dtype == torch.float64 else dtype, **kwargs)
 
     monkeypatch.setattr(torch.nn.functional, "softmax", wide)
-    yield

@@ -190,7 +190,9 @@ def test_bad_arguments_are_refused() -> None:
 
 def test_the_fingerprint_tells_configurations_apart() -> None:
     """Equal for the same configuration, another for another dtype, attention or family."""
-    targets = [Target(tiny_model(f, a)) for f, a in [("llama", "sdpa"), ("llama", "eager"), ("qwen2", "sdpa")]]
+    targets = [
+        Target(tiny_model(f, a)) for f, a in [("llama", "sdpa"), ("llama", "eager"), ("qwen2", "sdpa")]
+    ]
     targets.append(Target(transformers_copy("llama", torch.float32)))
     assert len({target.fingerprint for target in targets}) == 4
     assert Target(tiny_model("llama", "sdpa")).fingerprint == targets[0].fingerprint
