@@ -256,8 +256,8 @@ def extend(text, leaf, inner, table, state, tokens, start, counted):
     used = int(state[S_USED])
     unlinked = int(state[S_UNLINKED])
     is_open = int(state[S_OPEN])
-    # Two entries per step of the loop below; a quarter of the slots stays empty, so that probes end soon.
-    most_used = (table.shape[0] * 3) // 4 - 2
+    # Two entries per step of the loop below; a fifth of the slots stays empty, so that probes end soon.
+    most_used = (table.shape[0] * 4) // 5 - 2
     most_inners = inner.shape[0] - 1
     i = start
     full = False

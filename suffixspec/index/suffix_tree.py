@@ -160,7 +160,7 @@ class SuffixTree:
         if inners >= room:
             self._inner = _grown(self._inner, room + max(_LEAST_STEP, room // _GROWTH))
         slots = self._table.shape[0]
-        if used > slots * 3 // 4 - 2:
+        if used > slots * 4 // 5 - 2:
             self._table = np.zeros(slots + max(_LEAST_STEP, slots // _GROWTH), np.uint32)
             native.rehash(*self.arrays, self._state)
 
@@ -268,8 +268,8 @@ class SuffixTree:
             inners = self._inner.shape[0]
         used = int(self._state[native.S_USED]) + 2 * (pending + more)
         slots = self._table.shape[0]
-        if used > slots * 3 // 4 - 2:
-            slots = (used + 2) * 4 // 3 * (_GROWTH + 1) // _GROWTH + _LEAST_STEP
+        if used > slots * 4 // 5 - 2:
+            slots = (used + 2) * 5 // 4 * (_GROWTH + 1) // _GROWTH + _LEAST_STEP
         row = 1 + native.LEAF_FIELDS
         return 4 * (rows * row + inners * native.INNER_FIELDS + slots) + self._state.nbytes
 
