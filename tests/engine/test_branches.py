@@ -1,0 +1,153 @@
+"""Which branch a prompt continues, and which leaves."""
+
+import random
+
+import numpy as np
+import pytest
+
+from suffixspec.engine.branch import Branch
+from suffixspec.engine.branches import Branches
+from suffixspec.engine.errors import OutOfMemoryError
+
+
+class FakeCache:
+    """A cache of ten bytes a slot."""
+
+    def __init__(self, capacity: int = 100) -> None:
+        self.length = 0
+        self.capacity = capacity
+
+    @property
+    def nbytes(self) -> int:
+        """Ten a slot."""
+        return 10 * self.capacity
+
+    def truncate(self, length: int) -> None:
+        """Cut back."""
+        self.length = length
+
+    def keep(self, slots) -> None:
+        """Commit."""
+        self.length += len(slots)
+
+
+def branch(*tokens: int, owner: str = "me", capacity: int = 100) -> Branch:
+    made = Branch(FakeCache(capacity), owner)
+    made.keep(range(len(tokens)), list(tokens))
+    return made
+
+
+def ids(*tokens: int):
+    return np.array(tokens, np.int32)
+
+
+def pool(*branches: Branch, **more) -> Branches:
+    made = Branches(**{"budget_bytes": 10**9} | more)
+    for one in branches:
+        made.use(one)
+    return made
+
+
+def never() -> Branch:
+    raise AssertionError("a new branch was made")
+
+
+def test_a_prompt_continues_the_branch_with_the_longest_common_prefix():
+    """Of several branches the one that has most in common is taken, and cut back to that."""
+    a, b = branch(1, 2, 3, 4), branch(1, 2, 3, 9, 9)
+    branches = pool(a, b)
+    assert branches.take("me", ids(1, 2, 3, 9, 5, 6), never) is b
+    assert b.token_ids.tolist() == [1, 2, 3, 9]
+    assert a.token_ids.tolist() == [1, 2, 3, 4]
+    branches.check()
+
+
+def test_the_last_token_of_a_prompt_never_keeps_its_kv():
+    """A prompt that is wholly there leaves one token for the first step's forward."""
+    a = branch(1, 2, 3, 4)
+    assert pool(a).take("me", ids(1, 2, 3), never) is a
+    assert a.token_ids.tolist() == [1, 2]
+
+
+def test_a_side_request_does_not_destroy_a_long_branch():
+    """A prompt that has little in common with a long branch gets one of its own."""
+    long = branch(*range(300))
+    fresh = branch()
+    branches = pool(long)
+    assert branches.take("me", ids(*range(50), 999), lambda: fresh) is fresh
+    assert len(long) == 300
+    assert len(branches) == 2
+    assert branches.take("me", ids(*range(300), 301), never) is long
+
+
+def test_a_branch_of_which_most_is_kept_is_cut_back():
+    """Where more is kept than lost, the branch is cut back."""
+    long = branch(*range(300))
+    assert pool(long).take("me", ids(*range(200), 999), never) is long
+    assert len(long) == 200
+
+
+def test_a_branch_belongs_to_its_owner():
+    """Another owner's branch is never continued."""
+    fresh = branch(owner="you")
+    branches = pool(branch(1, 2, 3))
+    assert branches.take("you", ids(1, 2, 3, 4), lambda: fresh) is fresh
+
+
+def test_an_owner_has_at_most_so_many_branches():
+    """One more branch drops the owner's least recently used one, and nobody else's."""
+    other = branch(7, owner="you")
+    branches = pool(other, per_owner=2)
+    made = [branch(*range(1000 * i, 1000 * i + 200)) for i in range(3)]
+    for i, one in enumerate(made):
+        branches.take("me", ids(1000 * i, 1), lambda one=one: one)
+    assert branches.of("me") == made[1:]
+    assert branches.of("you") == [other]
+    branches.check()
+
+
+def test_the_least_recently_used_branches_leave_first():
+    """Making room evicts in the order of use, and as few as needed."""
+    made = [branch(i, owner=str(i)) for i in range(4)]
+    branches = pool(*made, budget_bytes=4000)
+    branches.use(made[0])
+    branches.make_room(1500, made[3])
+    assert [one.owner for one in made if one in branches.of(one.owner)] == ["0", "3"]
+    assert branches.evicted == 2
+    branches.check()
+
+
+def test_a_branch_being_decoded_stays():
+    """A pinned branch and the one that grows are never evicted; what does not fit is an error that says so."""
+    a, b, c = branch(1, owner="a"), branch(2, owner="b"), branch(3, owner="c")
+    branches = pool(a, b, c, budget_bytes=3000)
+    branches.pin(a)
+    with pytest.raises(OutOfMemoryError, match=r"at most 3,000 bytes of KV .* got 3,500.*raise kv_bytes"):
+        branches.make_room(1500, c)
+    assert branches.of("a") == [a]
+    assert branches.of("b") == []
+    branches.unpin(a)
+    branches.make_room(1500, c)
+    assert branches.of("a") == []
+
+
+def test_random_use_keeps_the_books():
+    """Whatever is taken, pinned and evicted: the budget holds and the lists agree."""
+    rng = random.Random(5)
+    branches = Branches(budget_bytes=5000, per_owner=3)
+    for _ in range(400):
+        owner = rng.choice("abc")
+        prompt = [rng.choice((0, 100, 200)) + i for i in range(rng.randint(1, 150))]
+
+        def new(owner=owner) -> Branch:
+            branches.make_room(1000, made := branch(owner=owner))
+            return made
+
+        taken = branches.take(owner, ids(*prompt), new)
+        common = len(taken)
+        assert common < len(prompt)
+        assert taken.token_ids.tolist() == prompt[:common]
+        taken.keep(range(len(prompt) - common), prompt[common:])
+        branches.check()
+        assert branches.nbytes <= 5000
+        assert len(branches.of(owner)) <= 3
