@@ -1,6 +1,11 @@
 """suffixspec: model-free speculative decoding for agent loops."""
 
 from pathlib import Path as _Path
+from typing import TYPE_CHECKING as _TYPE_CHECKING
+from typing import Any as _Any
+
+if _TYPE_CHECKING:
+    from suffixspec.engine.engine import Engine as Engine
 
 __version__ = "0.1.0.dev0"
 
@@ -13,3 +18,12 @@ if (
     and (_package.parent / "native" / "__init__.py").is_file()
 ):
     __path__.append(str(_package.parent))
+
+
+def __getattr__(name: str) -> _Any:
+    """``suffixspec.Engine``, imported when it is first used: it needs torch and the kernels."""
+    if name != "Engine":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from suffixspec.engine.engine import Engine
+
+    return Engine

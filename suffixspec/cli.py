@@ -17,12 +17,16 @@ written before, so a suffix tree proposes it and the target model checks the who
 _EPILOG = """\
 start here:
   suffixspec replay traces/swebench.jsonl      how much faster would this recorded loop run?
+  suffixspec chat                              talk with a small model, see what it copies
   suffixspec COMMAND --help                    explains a command, with examples
 """
 
 
 def build_parser() -> argparse.ArgumentParser:
     """The parser with all subcommands."""
+    import suffixspec.engine.chat_command
+    import suffixspec.engine.doctor_command
+    import suffixspec.engine.generate_command
     import suffixspec.estimate
     import suffixspec.replay.command
     import suffixspec.trace.convert
@@ -38,6 +42,9 @@ def build_parser() -> argparse.ArgumentParser:
     suffixspec.replay.command.add_parser(subparsers)
     suffixspec.trace.convert.add_parser(subparsers)
     suffixspec.estimate.add_parser(subparsers)
+    suffixspec.engine.chat_command.add_parser(subparsers)
+    suffixspec.engine.generate_command.add_parser(subparsers)
+    suffixspec.engine.doctor_command.add_parser(subparsers)
     return parser
 
 

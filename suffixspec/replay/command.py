@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shlex
 import stat
@@ -37,6 +38,8 @@ examples:
       what a history of yesterday's sessions is worth today
   suffixspec replay run.traj.json ~/.claude/projects/*/*.jsonl -o json
       logs of agents are read as they are (see suffixspec convert --help); JSON on stdout
+  suffixspec replay traces/swebench.jsonl --limit 10 --turns 8 --forced --model
+      the recorded text decides and a model pays: measured times beside the modelled ones
 
 words:
   tokens per step   tokens that one forward of the target yields: accepted draft tokens and one of its own
@@ -96,7 +99,41 @@ def add_parser(subparsers: Any) -> None:
         "-o", "--output", choices=("table", "json", "md", "csv"), default="table", help="form of the result"
     )
     parser.add_argument("--report", metavar="FILE.html", help="write one self-contained page with plots")
+    _add_model_options(parser)
     parser.set_defaults(run=run)
+
+
+def _add_model_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group(
+        "with a model", "each turn is decoded twice, with drafts and plainly, in alternating order"
+    )
+    group.add_argument(
+        "--model",
+        nargs="?",
+        const="",
+        metavar="ID|PATH",
+        help="decode with this model, the prompts from the trace (without a name: SmolLM2-135M-Instruct)",
+    )
+    group.add_argument("--forced", action="store_true", help="the recorded text decides, the model pays")
+    group.add_argument("--turns", type=_positive, metavar="N", help="the first N turns of each session")
+    group.add_argument(
+        "--max-tokens",
+        type=_positive,
+        default=64,
+        metavar="N",
+        help="tokens of each output that the model decides (default: 64)",
+    )
+    group.add_argument(
+        "--verify-lossless",
+        action="store_true",
+        help="compare what the model writes with plain decoding; ends with 1 if a difference is no near-tie",
+    )
+    group.add_argument("--device", metavar="NAME", help="cpu, cuda, … (default: a GPU where there is one)")
+    group.add_argument(
+        "--dtype",
+        choices=("float32", "bfloat16", "float16", "float64"),
+        help="type of the weights (default: float32 on a CPU, else the model's own)",
+    )
 
 
 def run(args: argparse.Namespace) -> int:
@@ -117,6 +154,7 @@ def run(args: argparse.Namespace) -> int:
     from suffixspec.text.tokenizer import load_tokenizer
 
     # What can be found wrong at once is not found after an hour's work.
+    _check_model_options(args)
     cost = CostCurve.load(args.cost)
     names = _drafter_names(args.drafter)
     if args.report:
@@ -124,6 +162,8 @@ def run(args: argparse.Namespace) -> int:
     if not args.skip_bad:
         for path in (*args.warm, *args.paths):
             _check_readable(path)
+    if args.model is not None:
+        return _run_with_model(args, names)
     with ReplayProgress() as progress:
         progress.note("loading the tokenizer")
         tokenizer = load_tokenizer(args.tokenizer)
@@ -181,6 +221,117 @@ def run(args: argparse.Namespace) -> int:
     if args.report:
         print(f"report: {args.report}", file=sys.stderr)
     return 130 if interrupted else 0
+
+
+def _run_with_model(args: argparse.Namespace, names: tuple[str, ...]) -> int:
+    """Decode with a model; return the exit status: 1 for a difference that is no near-tie, 130 interrupted."""
+    from suffixspec.engine.engine import Engine
+    from suffixspec.errors import InputError
+    from suffixspec.native.warm_up import warm_up
+    from suffixspec.replay.progress import ReplayProgress
+    from suffixspec.replay.simulate import Simulation, replay
+    from suffixspec.replay.with_model import ModelReplay, lines
+    from suffixspec.target.load import load_target
+
+    interrupted = False
+    replays: list[ModelReplay] = []
+    with ReplayProgress() as progress:
+        progress.note("loading the model")
+        target, tokenizer = load_target(args.model or None, device=args.device, dtype=args.dtype)
+        for sentence in tokenizer.traits.notes():
+            progress.say(sentence)
+        progress.note("compiling the kernels (once on this machine)")
+        warm_up()
+        progress.note("measuring t(n)")
+        curve = target.measure_cost()
+        for name in names:
+            drafter = make_drafter(name, max_nodes=args.max_nodes, cost=curve, history=args.history)
+            engine = Engine(target, tokenizer, drafter=drafter, max_nodes=args.max_nodes, cost=curve)
+            decoded = ModelReplay(
+                engine,
+                forced=args.forced,
+                max_tokens=args.max_tokens,
+                verify=args.verify_lossless,
+                curve=curve,
+                max_turns=args.turns,
+            )
+            replays.append(decoded)
+            try:
+                if args.warm:
+                    sessions = _sessions(args.warm, args, tokenizer, progress, limit=None)
+                    progress.begin("warming up", 1)
+                    _, interrupted = replay(sessions, [Simulation(drafter, curve)])
+                progress.begin(f"decoding with {name}", 1)
+                if not interrupted:
+                    for session in _sessions(args.paths, args, tokenizer, progress, limit=args.limit):
+                        decoded.run(session)
+            except KeyboardInterrupt:
+                interrupted = True
+            if interrupted:
+                break
+    figures = [decoded.figures() for decoded in replays]
+    if not interrupted and not any(row["turns"] for row in figures):
+        raise InputError(
+            "expected at least one turn that fits into the model's context of "
+            f"{target.max_positions:,} tokens, got none; {replays[0].dropped} turns dropped"
+        )
+    if args.output == "json":
+        settings = {
+            "command": shlex.join(["suffixspec", *sys.argv[1:]]),
+            "model": target.name,
+            "device": str(target.device),
+            "dtype": str(target.dtype),
+            "attention": target.attention,
+            "max_positions": target.max_positions,
+            "cost_points": [list(point) for point in curve.points],
+            "history": args.history,
+            "max_nodes": args.max_nodes,
+            "limit": args.limit,
+            "turns": args.turns,
+            "max_tokens": None if args.forced else args.max_tokens,
+        }
+        print(json.dumps({"settings": settings, "drafters": figures, "interrupted": interrupted}, indent=1))
+    else:
+        for line in lines(figures):
+            print(line)
+        dropped = figures[0]["dropped_turns"]
+        if dropped:
+            print(
+                f"{dropped:,} turns dropped: longer than the model's context, {target.max_positions:,} tokens"
+            )
+    for decoded in replays:
+        for check in decoded.checks:
+            for sentence in check.sentences(decoded.engine)[:-1]:
+                print(sentence, file=sys.stderr)
+        if decoded.checks:
+            row = decoded.figures()
+            print(
+                f"lossless, {row['drafter']}: {row['compared_tokens']:,} tokens compared with plain decoding, "
+                f"{row['near_ties']} near-ties, {row['other_differences']} other differences",
+                file=sys.stderr,
+            )
+    if interrupted:
+        return 130
+    return 1 if any(row["other_differences"] for row in figures) else 0
+
+
+def _check_model_options(args: argparse.Namespace) -> None:
+    """Raise InputError for options that do not go together."""
+    from suffixspec.errors import InputError
+
+    if args.model is None:
+        for name in ("forced", "verify_lossless", "turns", "device", "dtype"):
+            if getattr(args, name):
+                raise InputError(f"expected --model with --{name.replace('_', '-')}, got none")
+        return
+    if args.tokenizer:
+        raise InputError("expected no --tokenizer with --model: the model's own is used")
+    if args.report or args.output not in {"table", "json"}:
+        raise InputError("expected -o table or -o json, and no --report, with --model")
+    if args.forced and args.verify_lossless:
+        raise InputError(
+            "expected --verify-lossless without --forced: a recorded text is not the model's own"
+        )
 
 
 def make_drafter(name: str, *, max_nodes: int, cost: Any, history: Any) -> Drafter:
