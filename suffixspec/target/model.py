@@ -14,6 +14,7 @@ from suffixspec.errors import SuffixspecError
 from suffixspec.target.attention import GROUPED
 from suffixspec.target.cache import KVCache, LayerShape, LayoutProbe
 from suffixspec.target.mask import TokenTree, attention_masks
+from suffixspec.target.packed import is_packed
 from suffixspec.target.support import (
     ATTENTIONS,
     UnsupportedModelError,
@@ -101,6 +102,16 @@ class Target:
         """Name of the attention implementation."""
         return str(self.model.config._attn_implementation)
 
+    @property
+    def is_packed(self) -> bool:
+        """Whether linear layers hold packed weights: see ``suffixspec.target.packed``."""
+        return is_packed(self.model)
+
+    @property
+    def device_name(self) -> str:
+        """Kind of device: its model where torch can tell."""
+        return torch.cuda.get_device_name(self.device) if self.device.type == "cuda" else self.device.type
+
     @cached_property
     def slot_bytes(self) -> int:
         """Bytes of keys and values for one token."""
@@ -112,8 +123,7 @@ class Target:
         config = self.model.config.to_diff_dict()
         for key in ("_name_or_path", "transformers_version", "dtype", "torch_dtype"):
             config.pop(key, None)
-        device = "cpu" if self.device.type == "cpu" else torch.cuda.get_device_name(self.device)
-        state = [config, str(self.dtype), device, self.attention]
+        state = [config, str(self.dtype), self.device_name, self.attention]
         return hashlib.sha256(json.dumps(state, sort_keys=True, default=str).encode()).hexdigest()
 
     # -- forwards -------------------------------------------------------------------------------------------

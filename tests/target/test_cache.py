@@ -1,0 +1,120 @@
+"""The cache writes, compacts, cuts and grows in place, and says no to what would damage it."""
+
+import pytest
+import torch
+
+from suffixspec.target.cache import KVCache, LayerShape
+
+CPU = torch.device("cpu")
+SHAPE = LayerShape(heads=2, key_dim=3, value_dim=4, dtype=torch.float32, device=CPU)
+
+
+def write(cache: KVCache, marks: list[int]) -> None:
+    """What a forward does: in every layer the keys and values of each new token, here its mark."""
+    for index in (0, 2):
+        mark = torch.tensor(marks, dtype=torch.float32)[None, None, :, None]
+        keys, values = cache.update(mark.expand(1, 2, -1, 3), mark.expand(1, 2, -1, 4), index)
+        assert keys.shape == (1, 2, cache.length + len(marks), 3)
+        assert values.shape == (1, 2, cache.length + len(marks), 4)
+
+
+def marks(cache: KVCache) -> list[float]:
+    """The committed marks, the same in all layers, heads and components."""
+    rows = []
+    for layer in cache.layers:
+        for store in (layer.keys, layer.values):
+            committed = store[0, :, : cache.length]
+            assert (committed == committed[:1, :, :1]).all()
+            rows.append(committed[0, :, 0].tolist())
+    assert all(row == rows[0] for row in rows)
+    return rows[0]
+
+
+@pytest.fixture
+def cache() -> KVCache:
+    return KVCache([SHAPE, None, SHAPE], capacity=10)
+
+
+def test_kept_slots_are_compacted_in_order(cache: KVCache) -> None:
+    """Overlapping moves too; a path that is in place already stays."""
+    write(cache, [1, 2, 3])
+    cache.commit(3)
+    write(cache, [10, 11, 12, 13, 14])
+    cache.keep(torch.tensor([0, 2, 3, 4]))
+    assert marks(cache) == [1, 2, 3, 10, 12, 13, 14]
+    write(cache, [20, 21, 22])
+    cache.keep([0, 1])
+    assert marks(cache) == [1, 2, 3, 10, 12, 13, 14, 20, 21]
+    write(cache, [30])
+    cache.keep([])
+    assert cache.length == 9
+    cache.truncate(4)
+    write(cache, [40, 41, 42])
+    cache.keep([2])
+    assert marks(cache) == [1, 2, 3, 10, 42]
+
+
+@pytest.mark.parametrize("slots", [[1, 0], [0, 0], [-1], [3], [0, 3]])
+def test_only_ascending_slots_of_the_last_forward_can_be_kept(cache: KVCache, slots: list[int]) -> None:
+    """Anything else is an error and changes nothing."""
+    write(cache, [1, 2, 3])
+    with pytest.raises(ValueError, match="expected ascending offsets below 3"):
+        cache.keep(slots)
+    cache.keep([0, 1, 2])
+    with pytest.raises(ValueError, match="below 0"):
+        cache.keep([0])
+
+
+def test_growing_keeps_the_content(cache: KVCache) -> None:
+    """By a fifth at least, in the middle of a step too; a smaller wish changes nothing."""
+    write(cache, [1, 2, 3, 4, 5, 6])
+    cache.commit(6)
+    write(cache, [7, 8])
+    cache.reserve(11)
+    assert cache.capacity == 12
+    cache.keep([1])
+    assert marks(cache) == [1, 2, 3, 4, 5, 6, 8]
+    cache.reserve(5)
+    assert cache.capacity == 12
+    cache.reserve(100)
+    assert cache.capacity == 100
+    assert marks(cache) == [1, 2, 3, 4, 5, 6, 8]
+
+
+def test_growth_that_fails_half_way_leaves_a_usable_cache(
+    cache: KVCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Out of memory in the second layer: the content and the old capacity stay, and a second try works."""
+    write(cache, [1, 2, 3])
+    cache.commit(3)
+    second, grow = cache.layers[1], type(cache.layers[1]).grow
+
+    def fail(capacity: int) -> None:
+        raise torch.OutOfMemoryError("no")
+
+    monkeypatch.setattr(second, "grow", fail)
+    with pytest.raises(torch.OutOfMemoryError):
+        cache.reserve(50)
+    assert cache.capacity == 10
+    assert marks(cache) == [1, 2, 3]
+    monkeypatch.setattr(second, "grow", lambda capacity: grow(second, capacity))
+    cache.reserve(50)
+    assert cache.capacity == 50
+    assert marks(cache) == [1, 2, 3]
+
+
+def test_lengths_out_of_range_are_refused(cache: KVCache) -> None:
+    """Nothing is cut to a length it does not have, nor committed beyond the slots."""
+    cache.commit(4)
+    for length in (-1, 5):
+        with pytest.raises(ValueError, match=r"cut back to 0 … 4 tokens"):
+            cache.truncate(length)
+    with pytest.raises(ValueError, match="at most 6 slots, got 7"):
+        cache.commit(7)
+    with pytest.raises(ValueError, match="at least one slot"):
+        KVCache([SHAPE], capacity=0)
+
+
+def test_bytes_count_all_slots(cache: KVCache) -> None:
+    """Two layers of 2 heads × (3 + 4) float32, 10 slots."""
+    assert cache.nbytes == 2 * 2 * 7 * 4 * 10
