@@ -74,7 +74,7 @@ MOST_INNERS = 12  # of a node's children that are looked at; the lists lean towa
 MOST_LEAVES = 4
 
 PATH, GIVEN = 0, 1
-PRUNE = 0.25  # a candidate whose rate is so far below what can matter is not scored
+PRUNE = 0.25  # evidence that names a new candidate at a rate so far below what can matter is passed over
 JUMP = 16  # below its longest match, a tree is asked for contexts of at most so many tokens
 BUCKETS = 82  # of path probabilities from 2**-10 to 1, eight per octave; what is below is not worth a place
 _BITS_SHIFT = 20  # keeps a float32's exponent and the first three bits of its fraction
@@ -155,7 +155,8 @@ def _offer(pool, keys, first, last, cells, token, source, cell, slot, least):
     rate = cells[cell, RATE]
     for k in range(first, last):
         if int(pool[k, TOKEN]) == token:
-            pool[k, SLOT0 + slot] = cell + 1
+            if pool[k, SLOT0 + slot] == 0:  # two n-gram contexts share a slot: the longer one comes first
+                pool[k, SLOT0 + slot] = cell + 1
             if rate > keys[k]:
                 keys[k] = rate
                 pool[k, SOURCE] = source

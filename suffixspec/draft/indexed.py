@@ -40,7 +40,7 @@ class IndexDrafter:
         history: ``"off"``: each turn stands alone, its prompt and output are all there is. ``"session"``: the
             index of a session is carried over its turns. ``"namespace"``: outputs of earlier sessions of the
             namespace too.
-        max_nodes: upper bound of a draft.
+        max_nodes: upper bound of a draft, 1 to 1,024.
         cost: what a forward of the target costs; the node budget follows it. None drafts all that was found.
         history_bytes: memory for the outputs of earlier sessions, all namespaces together.
         ngram_slots: contexts that an n-gram index holds; 44 bytes each.
@@ -62,8 +62,8 @@ class IndexDrafter:
             raise ValueError("expected at least one of suffix and ngram, got neither")
         if history not in HISTORY_MODES:
             raise ValueError(f"expected history to be one of {', '.join(HISTORY_MODES)}, got {history!r}")
-        if max_nodes < 1:
-            raise ValueError(f"expected max_nodes of at least 1, got {max_nodes}")
+        if not 1 <= max_nodes <= native.POOL:
+            raise ValueError(f"expected max_nodes from 1 to {native.POOL}, got {max_nodes}")
         self.name = name
         self.suffix = suffix
         self.ngram = ngram

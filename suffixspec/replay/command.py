@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 DRAFTERS = ("suffix", "ngram", "combined", "none")
 
+_MOST_NODES = 1024  # as ``native.draft.POOL``, which is not imported for --help
+
 _DESCRIPTION = """\
 Decode recorded agent loops again, token by token, with a drafter and without a model: the recorded text
 decides what is accepted. Prints how much faster the loop would run, and why.
@@ -66,7 +68,7 @@ def add_parser(subparsers: Any) -> None:
         help="what proposes the drafts (default: suffix); may be given more than once",
     )
     parser.add_argument(
-        "--max-nodes", type=_positive, default=32, metavar="N", help="most nodes of a draft (default: 32)"
+        "--max-nodes", type=_nodes, default=32, metavar="N", help="most nodes of a draft (default: 32)"
     )
     parser.add_argument(
         "--cost",
@@ -435,4 +437,11 @@ def _positive(text: str) -> int:
         value = 0
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number from 1, got {text!r}")
+    return value
+
+
+def _nodes(text: str) -> int:
+    value = _positive(text)
+    if value > _MOST_NODES:
+        raise argparse.ArgumentTypeError(f"expected at most {_MOST_NODES} nodes, got {value}")
     return value

@@ -404,7 +404,7 @@ class Twin:
                     row.lost += 1
                     return
                 offered[token], best[token] = Row((*row.path, token), row), -1.0
-            offered[token].evidence[slot] = cell  # of two n-gram contexts, the shorter one's
+            offered[token].evidence.setdefault(slot, cell)  # of two n-gram contexts, the longer one's
             if rate > best[token]:
                 best[token], offered[token].source = rate, cell[0]
 

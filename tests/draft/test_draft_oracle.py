@@ -477,7 +477,6 @@ def test_a_worked_example():
     assert draft.probs.tolist() == pytest.approx([rate, rate], rel=1e-5)
 
 
-@pytest.mark.xfail(reason="the shorter context overwrites what the longer one says about the same token")
 def test_of_two_ngram_contexts_the_longer_one_counts():
     """3 followed both 1 2 and 2: its chance is that of a token that follows the longer context."""
     session = IndexDrafter(cost=None, history="session", suffix=False, ngram=True, max_nodes=1).session()

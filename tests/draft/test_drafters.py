@@ -472,9 +472,10 @@ def test_every_drafter_keeps_to_the_protocol(made):
     [
         ({"suffix": False}, "expected at least one of suffix and ngram, got neither"),
         ({"history": "all"}, "expected history to be one of off, session, namespace, got 'all'"),
-        ({"max_nodes": 0}, "expected max_nodes of at least 1, got 0"),
+        ({"max_nodes": 0}, "expected max_nodes from 1 to 1024, got 0"),
+        ({"max_nodes": 1025}, "expected max_nodes from 1 to 1024, got 1025"),
     ],
-    ids=["no source", "history", "nodes"],
+    ids=["no source", "history", "no nodes", "too many nodes"],
 )
 def test_what_makes_no_drafter_is_refused(arguments, message):
     """Settings without a meaning are refused when the drafter is made."""
