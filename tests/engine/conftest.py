@@ -4,7 +4,8 @@ import pytest
 import torch
 
 from suffixspec.engine import Engine
-from tests.engine.tiny import TOKENIZER, CountingTarget, target
+
+from .tiny import TOKENIZER, CountingTarget, target
 
 
 @pytest.fixture(scope="session", autouse=True)

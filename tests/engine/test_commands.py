@@ -14,7 +14,8 @@ from suffixspec.engine import Engine
 from suffixspec.engine.chat_command import Conversation, accepted_spans
 from suffixspec.engine.doctor_command import report
 from suffixspec.replay.visible import visible
-from tests.engine.tiny import EOS, TOKENIZER, oracle, prompt
+
+from .tiny import EOS, TOKENIZER, oracle, prompt
 
 CURVE = CostCurve.fit([(1, 10.0), (2, 11.0), (33, 20.0)])
 

@@ -8,7 +8,8 @@ import torch
 
 from suffixspec.draft import IndexDrafter, NoDrafter
 from suffixspec.engine import Engine
-from tests.engine.tiny import EOS, TOKENIZER, VOCAB, garbage, oracle, prompt
+
+from .tiny import EOS, TOKENIZER, VOCAB, garbage, oracle, prompt
 
 SAMPLING = {
     "greedy": {},

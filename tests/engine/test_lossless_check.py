@@ -6,7 +6,8 @@ import torch
 from suffixspec.engine import Engine
 from suffixspec.engine.lossless import check_lossless
 from suffixspec.verify.sampling import SamplingParams
-from tests.engine.tiny import EOS, TOKENIZER, prompt
+
+from .tiny import EOS, TOKENIZER, prompt
 
 PARAMS = SamplingParams(max_tokens=20, logit_bias={EOS: -100.0})
 ARGMAX = SamplingParams(max_tokens=20)

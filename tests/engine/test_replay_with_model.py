@@ -9,7 +9,8 @@ from suffixspec.engine import Engine
 from suffixspec.replay.simulate import RenderedSession, Simulation
 from suffixspec.replay.with_model import ModelReplay, RecordedOutput, lines
 from suffixspec.text import RenderedTurn
-from tests.engine.tiny import CONTEXT, TOKENIZER, garbage, prompt, tree
+
+from .tiny import CONTEXT, TOKENIZER, garbage, prompt, tree
 
 CURVE = CostCurve.fit([(1, 1.0), (2, 1.1), (32, 2.0)])
 

@@ -9,7 +9,8 @@ import pytest
 
 from suffixspec.engine import ContextLengthError, Engine, OutOfMemoryError
 from suffixspec.errors import InputError, SuffixspecError
-from tests.engine.tiny import CONTEXT, EOS, TOKENIZER, VOCAB, garbage, prompt, target
+
+from .tiny import CONTEXT, EOS, TOKENIZER, VOCAB, garbage, prompt, target
 
 WORDS = ["the", "abc", "12", "a", "file", "of", "tests;", "def", "f(x):", "return", "x\n"]
 LONG = {"max_tokens": 24, "logit_bias": {EOS: -100.0}}

@@ -7,7 +7,8 @@ import pytest
 from suffixspec.engine.json_equal import equal_as_json
 from suffixspec.engine.prompt import render_prompt
 from suffixspec.engine.splice import Splicer
-from tests.engine.tiny import EOS, TOKENIZER
+
+from .tiny import EOS, TOKENIZER
 
 USER = {"role": "user", "content": "go"}
 

@@ -6,8 +6,9 @@ from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from suffixspec.target.attention import GROUPED, grouped_attention, register
 from suffixspec.target.model import Target
-from tests.target.families import new_model, plain_logits, random_tree, tiny_model
-from tests.target.test_forward import EXACT, assert_tree_is_plain, prefill
+
+from .families import new_model, plain_logits, random_tree, tiny_model
+from .test_forward import EXACT, assert_tree_is_plain, prefill
 
 
 class Layer(torch.nn.Module):

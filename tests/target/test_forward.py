@@ -6,7 +6,8 @@ import torch
 from suffixspec.errors import SuffixspecError
 from suffixspec.target.cache import KVCache
 from suffixspec.target.model import ContextLimitError, Target
-from tests.target.families import (
+
+from .families import (
     CASES,
     VOCAB,
     WINDOW,

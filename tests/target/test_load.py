@@ -12,7 +12,8 @@ from suffixspec.target.load import load_target
 from suffixspec.target.packed import can_pack
 from suffixspec.text.gguf_tokenizer import find_smollm2
 from suffixspec.text.tokenizer import load_tokenizer
-from tests.target.families import CONFIGS, new_model
+
+from .families import CONFIGS, new_model
 
 
 @pytest.fixture

@@ -6,7 +6,8 @@ import pytest
 import torch
 
 from suffixspec.target.mask import FULL, SLIDING, TokenTree, attention_masks
-from tests.target.families import path_to, random_tree
+
+from .families import path_to, random_tree
 
 
 def masks(tree: TokenTree, length: int, *types: str, explicit: bool = False, repeats: int = 1):

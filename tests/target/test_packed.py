@@ -9,7 +9,8 @@ from torch import nn
 from suffixspec.target import packed
 from suffixspec.target.model import Target
 from suffixspec.target.packed import PackedLinear, can_pack, is_packed, pack_linears
-from tests.target.families import random_tree, tiny_model
+
+from .families import random_tree, tiny_model
 
 needs_mkl = pytest.mark.skipif(not can_pack(), reason="this build of torch has no packed product")
 

@@ -7,7 +7,8 @@ import transformers
 
 from suffixspec.target.model import Target
 from suffixspec.target.support import UnsupportedModelError, context_limit
-from tests.target.families import CONFIGS, new_model
+
+from .families import CONFIGS, new_model
 
 _SMALL = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 2}
 _HEADS = {"num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 48}

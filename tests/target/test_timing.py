@@ -9,7 +9,8 @@ from suffixspec.cost import CostCurve
 from suffixspec.target import timing
 from suffixspec.target.model import Target
 from suffixspec.target.timing import measure_cost
-from tests.target.families import tiny_model
+
+from .families import tiny_model
 
 
 @pytest.fixture
