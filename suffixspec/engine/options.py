@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from suffixspec.engine.engine import Engine
     from suffixspec.engine.reply import Reply
 
+_MOST_NODES = 1024  # as ``native.draft.POOL``, which is not imported for --help
+
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """How a model is loaded and drafted for."""
@@ -25,7 +27,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--attn", metavar="NAME", help="attention implementation of transformers: sdpa, eager")
     group.add_argument(
-        "--max-nodes", type=positive, default=32, metavar="N", help="most nodes of a draft (default: 32)"
+        "--max-nodes", type=_nodes, default=32, metavar="N", help="most nodes of a draft (default: 32)"
     )
     group.add_argument(
         "--kv-gib", type=_gib, metavar="X", help="memory for KV, in GiB (default: a third of what is free)"
@@ -125,6 +127,13 @@ def positive(text: str) -> int:
         value = 0
     if value < 1:
         raise argparse.ArgumentTypeError(f"expected a whole number from 1, got {text!r}")
+    return value
+
+
+def _nodes(text: str) -> int:
+    value = positive(text)
+    if value > _MOST_NODES:
+        raise argparse.ArgumentTypeError(f"expected at most {_MOST_NODES} nodes, got {value}")
     return value
 
 

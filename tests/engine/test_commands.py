@@ -145,6 +145,15 @@ def test_bad_input_of_generate_ends_with_2(loaded, capsys, arguments, message):
     assert message in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("nodes", ["0", "-1", "x", "1025"])
+def test_a_draft_width_out_of_range_is_wrong_usage(capsys, nodes):
+    """``--max-nodes`` is a whole number from 1 to 1,024."""
+    with pytest.raises(SystemExit) as ending:
+        cli.main(["generate", "x", "--max-nodes", nodes])
+    assert ending.value.code == 2
+    assert "--max-nodes: expected" in capsys.readouterr().err
+
+
 # -- chat -------------------------------------------------------------------------------------------------
 
 
