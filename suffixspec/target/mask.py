@@ -64,22 +64,6 @@ class TokenTree:
         """One token after the other, and no padding."""
         return self.real == self.width and bool((self.depth == np.arange(self.width)).all())
 
-    def visible(self, length: int, window: int | None) -> NDArray[np.bool_]:
-        """Bool [width, length + width]: which keys each token attends to; at least one, itself.
-
-        Args:
-            length: committed tokens, at positions 0 … length - 1.
-            window: how many positions a token sees, its own included; None for all.
-        """
-        context = np.ones((self.width, length), np.bool_)
-        context[self.real :] = False
-        tree = self.sees
-        if window is not None:
-            hidden = self.depth + (length - window)  # the last position out of sight
-            context &= np.arange(length) > hidden[:, None]
-            tree = tree & (self.depth + length > hidden[:, None])
-        return np.concatenate([context, tree], axis=1)
-
 
 def attention_masks(
     tree: TokenTree,
@@ -118,12 +102,25 @@ def attention_masks(
         if plain and (reach is None or length + tree.width <= reach):
             masks[kind] = None
         else:
-            masks[kind] = _additive(tree.visible(length, reach), dtype, device).repeat(1, 1, repeats, 1)
+            masks[kind] = _additive(tree, length, reach, dtype, device).repeat(1, 1, repeats, 1)
     return masks if len(masks) > 1 else masks[layer_types[0]]
 
 
-def _additive(visible: NDArray[np.bool_], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
-    """0 where ``visible``: attention kernels turn a boolean mask into this in every layer again."""
-    mask = torch.from_numpy(visible).to(device)
+def _additive(
+    tree: TokenTree, length: int, window: int | None, dtype: torch.dtype, device: torch.device
+) -> torch.Tensor:
+    """[1, 1, width, length + width]. Made where it is used: only what the tree says travels there.
+
+    Not boolean: attention kernels would turn that into this in every layer.
+    """
     lowest = torch.finfo(dtype).min
-    return torch.zeros(mask.shape, dtype=dtype, device=device).masked_fill_(~mask, lowest)[None, None]
+    mask = torch.zeros(tree.width, length + tree.width, dtype=dtype, device=device)
+    sees = tree.sees
+    if window is not None:
+        hidden = tree.depth + (length - window)  # the last position out of sight
+        sees = sees & (tree.depth + length > hidden[:, None])
+        positions = torch.arange(length, device=device)
+        mask[:, :length].masked_fill_(positions <= torch.from_numpy(hidden).to(device)[:, None], lowest)
+    mask[tree.real :, :length] = lowest
+    mask[:, length:].masked_fill_(torch.from_numpy(~sees).to(device), lowest)
+    return mask[None, None]

@@ -1,5 +1,7 @@
 """A forward over a tree gives every node the logits that plain decoding gives its path; nothing rejected stays."""
 
+import copy
+
 import pytest
 import torch
 
@@ -148,7 +150,7 @@ def test_logits_can_be_changed_in_place_and_are_wide_enough() -> None:
     logits = target.prefill(target.new_cache(4), [5, 6])
     assert logits.dtype == torch.float64
     logits[0] = -torch.inf
-    half = Target(transformers_copy("llama", torch.bfloat16))
+    half = Target(converted("llama", torch.bfloat16))
     cache = half.new_cache(8)
     assert half.prefill(cache, [5, 6]).dtype == torch.float32
     rows = half.forward_tree(cache, [5, 6, 7], [-1, 0, 0])
@@ -156,10 +158,23 @@ def test_logits_can_be_changed_in_place_and_are_wide_enough() -> None:
     rows[0] = 0
 
 
-def transformers_copy(family: str, dtype: torch.dtype) -> torch.nn.Module:
-    import copy
-
+def converted(family: str, dtype: torch.dtype) -> torch.nn.Module:
     return copy.deepcopy(tiny_model(family, "sdpa")).to(dtype)
+
+
+def test_only_the_logits_that_are_needed_are_computed() -> None:
+    """The output layer sees the last token of a prompt's chunk, and of a padded tree the tokens themselves."""
+    target = Target(tiny_model("llama", "sdpa"), buckets=(8,))
+    seen: list[int] = []
+    hook = target.model.lm_head.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0].shape[1]))
+    try:
+        cache = target.new_cache(16)
+        target.prefill(cache, [5, 6, 7])
+        target.prefill(cache, [5, 6, 7], last_only=False)
+        target.forward_tree(cache, [5, 6, 7], [-1, 0, 0])
+    finally:
+        hook.remove()
+    assert seen == [1, 3, 3]
 
 
 def test_contexts_stop_at_the_limit_of_the_model() -> None:
@@ -194,7 +209,7 @@ def test_the_fingerprint_tells_configurations_apart() -> None:
     targets = [
         Target(tiny_model(f, a)) for f, a in [("llama", "sdpa"), ("llama", "eager"), ("qwen2", "sdpa")]
     ]
-    targets.append(Target(transformers_copy("llama", torch.float32)))
+    targets.append(Target(converted("llama", torch.float32)))
     assert len({target.fingerprint for target in targets}) == 4
     assert Target(tiny_model("llama", "sdpa")).fingerprint == targets[0].fingerprint
 
