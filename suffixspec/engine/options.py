@@ -27,7 +27,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--attn", metavar="NAME", help="attention implementation of transformers: sdpa, eager")
     group.add_argument(
-        "--max-nodes", type=_nodes, default=32, metavar="N", help="most nodes of a draft (default: 32)"
+        "--max-nodes", type=nodes, default=32, metavar="N", help="most nodes of a draft (default: 32)"
     )
     group.add_argument(
         "--kv-gib", type=_gib, metavar="X", help="memory for KV, in GiB (default: a third of what is free)"
@@ -130,7 +130,8 @@ def positive(text: str) -> int:
     return value
 
 
-def _nodes(text: str) -> int:
+def nodes(text: str) -> int:
+    """An argument that is a number of draft nodes."""
     value = positive(text)
     if value > _MOST_NODES:
         raise argparse.ArgumentTypeError(f"expected at most {_MOST_NODES} nodes, got {value}")

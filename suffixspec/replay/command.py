@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suffixspec.cost import NAMES as COST_NAMES
+from suffixspec.engine.options import nodes, positive
 
 if TYPE_CHECKING:
     from suffixspec.draft import Drafter
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from suffixspec.text.tokenizer import Tokenizer
 
 DRAFTERS = ("suffix", "ngram", "combined", "none")
-
-_MOST_NODES = 1024  # as ``native.draft.POOL``, which is not imported for --help
 
 _DESCRIPTION = """\
 Decode recorded agent loops again, token by token, with a drafter and without a model: the recorded text
@@ -68,7 +67,7 @@ def add_parser(subparsers: Any) -> None:
         help="what proposes the drafts (default: suffix); may be given more than once",
     )
     parser.add_argument(
-        "--max-nodes", type=_nodes, default=32, metavar="N", help="most nodes of a draft (default: 32)"
+        "--max-nodes", type=nodes, default=32, metavar="N", help="most nodes of a draft (default: 32)"
     )
     parser.add_argument(
         "--cost",
@@ -95,7 +94,7 @@ def add_parser(subparsers: Any) -> None:
         metavar="FILE",
         help="decode these sessions first, unmeasured, so that history and calibration are warm",
     )
-    parser.add_argument("--limit", type=_positive, metavar="N", help="stop after N sessions")
+    parser.add_argument("--limit", type=positive, metavar="N", help="stop after N sessions")
     parser.add_argument("--skip-bad", action="store_true", help="pass over malformed sessions and count them")
     parser.add_argument(
         "-o", "--output", choices=("table", "json", "md", "csv"), default="table", help="form of the result"
@@ -117,10 +116,10 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
         help="decode with this model, the prompts from the trace (without a name: SmolLM2-135M-Instruct)",
     )
     group.add_argument("--forced", action="store_true", help="the recorded text decides, the model pays")
-    group.add_argument("--turns", type=_positive, metavar="N", help="the first N turns of each session")
+    group.add_argument("--turns", type=positive, metavar="N", help="the first N turns of each session")
     group.add_argument(
         "--max-tokens",
-        type=_positive,
+        type=positive,
         default=64,
         metavar="N",
         help="tokens of each output that the model decides (default: 64)",
@@ -428,20 +427,3 @@ def _check_writable(path: str) -> None:
         raise InputError(
             f"expected a report that can be written, got: {error.strerror}", path=path
         ) from error
-
-
-def _positive(text: str) -> int:
-    try:
-        value = int(text)
-    except ValueError:
-        value = 0
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"expected a whole number from 1, got {text!r}")
-    return value
-
-
-def _nodes(text: str) -> int:
-    value = _positive(text)
-    if value > _MOST_NODES:
-        raise argparse.ArgumentTypeError(f"expected at most {_MOST_NODES} nodes, got {value}")
-    return value
