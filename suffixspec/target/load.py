@@ -46,7 +46,7 @@ def load_target(
         dtype: of the weights; None: float32 on a CPU, else the checkpoint's own.
         attn: "eager" or "sdpa"; None: transformers' choice, without repeated key-value heads where that is
             sdpa (see ``suffixspec.target.attention``).
-        packed: packed linear layers (see ``suffixspec.target.packed``); None: in float32 on a CPU.
+        packed: packed linear layers (see ``suffixspec.target.packed``); None: on a CPU, where it has them.
 
     Raises:
         InputError: nothing of that name, or not a causal LM; says what was tried.
@@ -60,7 +60,7 @@ def load_target(
     if attn is None and model.config._attn_implementation == "sdpa":
         model.set_attn_implementation(register())
     model.to(place)
-    if packed or (packed is None and place.type == "cpu" and model.dtype == torch.float32):
+    if packed or (packed is None and place.type == "cpu"):
         pack_linears(model)
     return Target(model, name=tokenizer.name), tokenizer
 

@@ -12,21 +12,28 @@ from suffixspec.target.packed import PackedLinear, can_pack, is_packed, pack_lin
 
 from .families import random_tree, tiny_model
 
-needs_mkl = pytest.mark.skipif(not can_pack(), reason="this build of torch has no packed product")
+needs_mkl = pytest.mark.skipif(
+    not can_pack(torch.float32), reason="this build of torch has no packed product of float32"
+)
 
 
-@needs_mkl
+@pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float32, 1e-5), (torch.bfloat16, 2e-2)])
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("shape", [(1, 1), (1, 2), (3,), (2, 33), (1, 300)])
-def test_a_packed_layer_is_the_same_map(bias: bool, shape: tuple[int, ...]) -> None:
+def test_a_packed_layer_is_the_same_map(
+    dtype: torch.dtype, tolerance: float, bias: bool, shape: tuple[int, ...]
+) -> None:
     """For one row, few and many; strided input too."""
+    if not can_pack(dtype):
+        pytest.skip(f"no packed product of {dtype} here")
     torch.manual_seed(0)
-    layer = nn.Linear(96, 160, bias=bias)
-    x = torch.randn(96, *shape).movedim(0, -1)
+    layer = nn.Linear(96, 160, bias=bias).to(dtype)
+    x = torch.randn(96, *shape).movedim(0, -1).to(dtype)
     with torch.inference_mode():
         got, expected = PackedLinear(layer)(x), layer(x)
     assert got.shape == expected.shape
-    assert (got - expected).abs().max() < 1e-5
+    assert got.dtype == dtype
+    assert (got - expected).abs().max() < tolerance
 
 
 @needs_mkl
@@ -62,7 +69,7 @@ def test_other_layers_stay() -> None:
         pass
 
     model = nn.Sequential(
-        nn.Linear(8, 8).double(), nn.Linear(8, 8).bfloat16(), Quantised(8, 8), nn.Embedding(8, 8)
+        nn.Linear(8, 8).double(), nn.Linear(8, 8).half(), Quantised(8, 8), nn.Embedding(8, 8)
     )
     kept = list(model)
     assert pack_linears(model) == 0
@@ -73,10 +80,10 @@ def test_nothing_is_packed_where_the_product_is_missing_or_wrong(monkeypatch: py
     """The model stays as it was."""
     model = nn.Sequential(nn.Linear(8, 8))
     layer = model[0]
-    monkeypatch.setattr(packed, "can_pack", lambda: False)
+    monkeypatch.setattr(packed, "can_pack", lambda _dtype: False)
     assert pack_linears(model) == 0
-    if can_pack():
-        monkeypatch.setattr(packed, "can_pack", lambda: True)
+    if can_pack(torch.float32):
+        monkeypatch.setattr(packed, "can_pack", lambda _dtype: True)
         monkeypatch.setattr(PackedLinear, "forward", lambda _self, x: 1.01 * x)
         assert pack_linears(model) == 0
     assert model[0] is layer
