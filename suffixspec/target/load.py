@@ -137,7 +137,7 @@ def _from_gguf(gguf: Path, label: str, dtype: Any, attn: str | None) -> "PreTrai
 def _convert(gguf: Path, out: Path) -> None:
     """Write the weights in float32 and the configuration, as transformers' ``from_pretrained`` reads them.
 
-    Not by way of ``from_pretrained(gguf_file=…)``: that needs accelerate, and refuses to save what it loaded.
+    Not by way of ``from_pretrained(gguf_file=…)``: that needs accelerate.
     """
     try:
         import gguf as _  # noqa: F401

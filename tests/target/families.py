@@ -90,7 +90,7 @@ def new_model(
 def plain_logits(model: transformers.PreTrainedModel, ids: list[int]) -> torch.Tensor:
     """Logits [n, V] of one forward without a cache, with the masks and positions that the model makes itself."""
     with torch.no_grad():
-        return model(torch.tensor([ids]), use_cache=False).logits[0]
+        return model(torch.tensor([ids], device=model.device), use_cache=False).logits[0]
 
 
 def random_tree(generator: torch.Generator, n: int) -> tuple[list[int], list[int]]:
