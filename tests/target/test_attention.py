@@ -63,7 +63,7 @@ def test_trees_under_grouped_attention_are_plain(family: str) -> None:
         assert target.attention == GROUPED
         cache = target.new_cache(9)
         prefill(target, cache, context, chunk=140)
-        for n in (1, 6):
+        for n in (1, 6, 20):
             assert_tree_is_plain(target, cache, context, *random_tree(generator, n))
     prompt = torch.tensor([context[:20]])
     written = [
