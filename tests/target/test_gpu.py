@@ -7,8 +7,9 @@ import torch
 
 from suffixspec.target.attention import register
 from suffixspec.target.model import BUCKETS, Target
-from tests.target.families import path_to, plain_logits, random_tree, tiny_model
-from tests.target.test_forward import assert_tree_is_plain, prefill
+
+from .families import path_to, plain_logits, random_tree, tiny_model
+from .test_forward import assert_tree_is_plain, prefill
 
 pytestmark = [
     pytest.mark.gpu,
