@@ -89,16 +89,22 @@ def _device(device: Any) -> str:
 def _cost_lines(engine: Engine, *, drafting: bool) -> list[str]:
     from suffixspec.cost import best_prefix
 
-    curve = engine.control.curve
     if not drafting:
         return ["drafting    off: asked for"]
-    if curve is None:
+    cost = engine.control.cost
+    if cost is None:
         return ["drafting    on, everything found is checked: t(n) was not measured"]
+    behind = " ".join(f"{f'{length:,}':>16}" for length, _ in cost.curves)
+    lines = [
+        "t(n)        ms of a forward over n tokens, a draft of n - 1 nodes among them, and in plain steps",
+        f"{'context':>11} {behind}",
+    ]
+    for n in (n for n, _ in cost.curves[0][1].points if n <= engine.max_nodes + 1):
+        cells = (f"{curve.ms(n):9.2f} {curve.ms(n) / curve.t1_ms:5.2f}x" for _, curve in cost.curves)
+        lines.append(f"{n:>11} {' '.join(cells)}")
+    shortest, curve = cost.curves[0]
     table = curve.table(engine.max_nodes)
-    widths = [n for n, _ in curve.points if n <= engine.max_nodes + 1]
-    lines = ["t(n)        time of a forward over n tokens, a draft of n - 1 nodes among them"]
-    lines += [f"{n:>11} {curve.ms(n):9.2f} ms {curve.ms(n) / curve.t1_ms:6.2f} t(1)" for n in widths]
-    lines.append("")
+    lines += ["", f"behind {shortest:,} tokens:"]
     pays = False
     for prob in _PROBS:
         probs = [prob ** (i + 1) for i in range(engine.max_nodes)]

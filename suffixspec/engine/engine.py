@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-import torch
 from numpy.typing import ArrayLike
 
+from suffixspec.context_cost import ContextCost
 from suffixspec.cost import CostCurve
 from suffixspec.draft import Drafter, HistoryMode, IndexDrafter
 from suffixspec.engine.branch import Branch
@@ -17,6 +16,7 @@ from suffixspec.engine.branches import Branches
 from suffixspec.engine.control import CostControl
 from suffixspec.engine.reply import Reply
 from suffixspec.engine.session import Session
+from suffixspec.target.memory import free_bytes
 
 if TYPE_CHECKING:
     from suffixspec.target.model import Target
@@ -38,7 +38,8 @@ class Engine:
         max_nodes: the widest draft.
         history: what a draft may be copied from besides the call's own context, see ``IndexDrafter``. Without
             effect on a ``drafter`` that is given.
-        cost: t(n) of the target; None checks all that was found, whatever it costs.
+        cost: t(n) of the target, by context length or one for all; None checks all that was found, whatever it
+            costs.
         kv_bytes: memory for the KV of all branches; None takes a third of what is free now.
         branches_per_session: prefixes that one session may keep beside each other.
         prefill_chunk: most tokens of one prefill forward.
@@ -54,7 +55,7 @@ class Engine:
         drafter: Drafter | None = None,
         max_nodes: int = 32,
         history: HistoryMode = "namespace",
-        cost: CostCurve | None = None,
+        cost: ContextCost | CostCurve | None = None,
         kv_bytes: int | None = None,
         branches_per_session: int = 4,
         prefill_chunk: int = 512,
@@ -75,7 +76,7 @@ class Engine:
         self.json_splice = json_splice
         self.control = CostControl(self.drafter, cost, max_nodes=max_nodes)
         self.branches = Branches(
-            budget_bytes=_free_bytes(target.device) // 3 if kv_bytes is None else kv_bytes,
+            budget_bytes=free_bytes(target.device) // 3 if kv_bytes is None else kv_bytes,
             per_owner=branches_per_session,
         )
         self.eos_ids = frozenset({*target.eos_ids, *tokenizer.eos_ids})
@@ -194,13 +195,3 @@ class Engine:
         slots = max(slots, cache.capacity + (cache.capacity + 4) // 5)  # what the cache grows to
         self.branches.make_room((slots - cache.capacity) * self.target.slot_bytes, branch)
         cache.reserve(slots)
-
-
-def _free_bytes(device: torch.device) -> int:
-    """Free memory of a device, or of the machine."""
-    if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
-    try:
-        return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not on this system
-        return 4 << 30

@@ -126,7 +126,7 @@ class Turn:
     def most_nodes(self) -> int | None:
         """The most nodes of the next draft; None leaves it to the drafter."""
         room = (self.generation.params.max_tokens or 1 << 30) - len(self.generation.token_ids) - 1
-        most = self.engine.control.max_nodes()
+        most = self.engine.control.max_nodes(len(self.branch))
         # No node lies deeper than the tree has nodes, so none comes to lie beyond the last position.
         most = room if most is None else min(most, room)
         return None if most >= self.engine.max_nodes else most
@@ -138,13 +138,15 @@ class Turn:
         return self._with_room(width, partial(target.forward_tree, self.branch.cache, token_ids, parents))
 
     def note(self, nodes: int, accepted: Acceptance, draft: float, forward: float, index: float) -> None:
-        """Count a step; times in seconds."""
+        """Count a step that is committed; times in seconds."""
         self.counts.note(nodes, len(accepted.path))
         self.accepted_flags += [i < len(accepted.path) for i in range(len(accepted.token_ids))]
         self.timings.draft += draft
         self.timings.forward += forward
         self.timings.index += index
-        self.engine.control.observe(nodes, len(accepted.token_ids), forward, draft)
+        emitted = len(accepted.token_ids)
+        before = len(self.branch) - len(accepted.path) - 1
+        self.engine.control.observe(nodes, emitted, forward, draft, context_length=before)
 
     def _new_branch(self) -> Branch:
         # Room for the prompt and some output at once; later it grows by a fifth at a time.

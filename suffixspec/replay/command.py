@@ -244,16 +244,17 @@ def _run_with_model(args: argparse.Namespace, names: tuple[str, ...]) -> int:
         progress.note("compiling the kernels (once on this machine)")
         warm_up()
         progress.note("measuring t(n)")
-        curve = target.measure_cost()
+        cost = target.measure_cost()
+        curve = cost.at(0)
         for name in names:
             drafter = make_drafter(name, max_nodes=args.max_nodes, cost=curve, history=args.history)
-            engine = Engine(target, tokenizer, drafter=drafter, max_nodes=args.max_nodes, cost=curve)
+            engine = Engine(target, tokenizer, drafter=drafter, max_nodes=args.max_nodes, cost=cost)
             decoded = ModelReplay(
                 engine,
                 forced=args.forced,
                 max_tokens=args.max_tokens,
                 verify=args.verify_lossless,
-                curve=curve,
+                cost=cost,
                 max_turns=args.turns,
             )
             replays.append(decoded)
@@ -284,7 +285,7 @@ def _run_with_model(args: argparse.Namespace, names: tuple[str, ...]) -> int:
             "dtype": str(target.dtype),
             "attention": target.attention,
             "max_positions": target.max_positions,
-            "cost_points": [list(point) for point in curve.points],
+            "cost_points": {length: [list(point) for point in at.points] for length, at in cost.curves},
             "history": args.history,
             "max_nodes": args.max_nodes,
             "limit": args.limit,

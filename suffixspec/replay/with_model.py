@@ -25,7 +25,7 @@ from suffixspec.verify.recorded import accept_recorded
 from suffixspec.verify.sampling import SamplingParams
 
 if TYPE_CHECKING:
-    from suffixspec.cost import CostCurve
+    from suffixspec.context_cost import ContextCost
     from suffixspec.engine.engine import Engine
     from suffixspec.replay.simulate import RenderedSession
 
@@ -90,7 +90,7 @@ class ModelReplay:
         forced: the recorded text decides; else the model does.
         max_tokens: of an output that the model decides.
         verify: compare what the model wrote with plain decoding, token by token, and classify differences.
-        curve: for the modelled times; None leaves them out (0).
+        cost: t(n, L), for the modelled times; None leaves them out (0).
         max_turns: turns of each session to decode; None: all.
     """
 
@@ -98,7 +98,7 @@ class ModelReplay:
     forced: bool
     max_tokens: int = 64
     verify: bool = False
-    curve: CostCurve | None = None
+    cost: ContextCost | None = None
     max_turns: int | None = None
     turns: list[ModelTurn] = field(default_factory=list)
     dropped: int = 0
@@ -188,11 +188,10 @@ class ModelReplay:
         return run
 
     def _modelled(self, run: Turn) -> float:
-        if self.curve is None:
+        if self.cost is None:
             return 0.0
-        forwards = sum(
-            steps * self.curve.ms(k + 1) for k, steps in enumerate(run.counts.drafted_widths) if steps
-        )
+        curve = self.cost.at(len(run.prompt_ids) + len(run.generation.token_ids) // 2)
+        forwards = sum(steps * curve.ms(k + 1) for k, steps in enumerate(run.counts.drafted_widths) if steps)
         return forwards + run.timings.draft * 1e3
 
     def figures(self) -> dict[str, Any]:

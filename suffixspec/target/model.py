@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from suffixspec.cost import CostCurve
+from suffixspec.context_cost import ContextCost
 from suffixspec.errors import SuffixspecError
 from suffixspec.target.attention import GROUPED
 from suffixspec.target.cache import KVCache, LayerShape, LayoutProbe
@@ -191,13 +191,11 @@ class Target:
         """The width that a forward over ``n`` tokens runs at."""
         return next((bucket for bucket in self.buckets if bucket >= n), n)
 
-    def measure_cost(
-        self, context_length: int = 512, widths: Sequence[int] = (1, 2, 4, 8, 16, 32, 64), *, rounds: int = 5
-    ) -> CostCurve:
-        """t(n) of this target on this machine: see ``suffixspec.target.timing.measure_cost``."""
+    def measure_cost(self, **options: Any) -> ContextCost:
+        """t(n, L) of this target on this machine: see ``suffixspec.target.timing.measure_cost``."""
         from suffixspec.target.timing import measure_cost
 
-        return measure_cost(self, context_length=context_length, widths=widths, rounds=rounds)
+        return measure_cost(self, **options)
 
     def _forward(
         self, cache: KVCache, ids: torch.Tensor, tree: TokenTree, *, keep_last: bool = False

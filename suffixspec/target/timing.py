@@ -1,4 +1,4 @@
-"""t(n): how long a forward over n new tokens takes on this target and machine, measured once and kept."""
+"""t(n, L): how long a forward over n new tokens takes on this target and machine, measured once and kept."""
 
 import contextlib
 import hashlib
@@ -9,24 +9,50 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 
+from suffixspec.context_cost import ContextCost
 from suffixspec.cost import CostCurve
 from suffixspec.errors import InputError
+from suffixspec.target.memory import free_bytes
 from suffixspec.text.cache import cache_root
 
 if TYPE_CHECKING:
     from suffixspec.target.model import Target
 
 WIDTHS = (1, 2, 4, 8, 16, 32, 64)
+CONTEXTS = (512, 2048, 8192)
+"""Past the last one t(n, L) goes on in a straight line, as attention does."""
 _LEAST_ROUNDS = 2
 _BUSY = 0.7
 """A stored t(1) is not believed when a plain step now takes less than this share of it."""
 
 
 def measure_cost(
+    target: "Target", *, contexts: Sequence[int] = CONTEXTS, seconds: float = 40.0, **options: Any
+) -> ContextCost:
+    """t(n, L) of ``target``: a curve per context length, see ``measure_curve``.
+
+    Args:
+        target: what to measure.
+        contexts: tokens in front; those past the model's limit come down to it, and those whose KV would take
+            more than a quarter of the free memory are left out, but for the shortest.
+        seconds: about how long it may take in all.
+        options: further arguments of ``measure_curve``.
+    """
+    most = max(0, target.max_positions - max(options.get("widths", WIDTHS)))
+    room = free_bytes(target.device) // 4 // max(1, target.slot_bytes)
+    shortest, *longer = sorted({min(length, most) for length in contexts})
+    lengths = [shortest, *(length for length in longer if length <= room)]
+    each = seconds / len(lengths)
+    return ContextCost.of(
+        (length, measure_curve(target, context_length=length, seconds=each, **options)) for length in lengths
+    )
+
+
+def measure_curve(
     target: "Target",
     *,
     context_length: int = 512,

@@ -9,6 +9,7 @@ import types
 import pytest
 
 from suffixspec import cli
+from suffixspec.context_cost import ContextCost
 from suffixspec.cost import CostCurve
 from suffixspec.engine import Engine
 from suffixspec.engine.chat_command import Conversation, accepted_spans
@@ -39,7 +40,7 @@ def loaded_target(tiny_target, monkeypatch):
     module = types.ModuleType("suffixspec.target.load")
     module.load_target = lambda *_arguments, **_options: (tiny_target, TOKENIZER)
     monkeypatch.setitem(sys.modules, "suffixspec.target.load", module)
-    monkeypatch.setattr(tiny_target, "measure_cost", lambda: CURVE, raising=False)
+    monkeypatch.setattr(tiny_target, "measure_cost", lambda: ContextCost.of(CURVE), raising=False)
     return tiny_target
 
 
@@ -240,7 +241,7 @@ def test_the_doctor_says_what_is_on_and_why(tiny_target):
         "attention",
         "1,024 tokens",
         "t(n)",
-        "1.10 t(1)",
+        "1.10x",
     ):
         assert wanted in text
     assert "on: drafts pay where text repeats" in text

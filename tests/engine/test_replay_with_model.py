@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from suffixspec.context_cost import ContextCost
 from suffixspec.cost import CostCurve
 from suffixspec.draft import IndexDrafter, NoDrafter
 from suffixspec.engine import Engine
@@ -30,7 +31,7 @@ def loop(seed: int, turns: int, *, start: int = 30, output: int = 20) -> Rendere
 def replayed(target, drafter, *sessions, **more) -> ModelReplay:
     # No curve for the engine: what is drafted must not hang on how fast this machine is.
     engine = Engine(target, TOKENIZER, drafter=drafter, kv_bytes=1 << 26)
-    replay = ModelReplay(engine, **{"forced": True, "curve": CURVE} | more)
+    replay = ModelReplay(engine, **{"forced": True, "cost": ContextCost.of(CURVE)} | more)
     for session in sessions:
         replay.run(session)
     engine.branches.check()
