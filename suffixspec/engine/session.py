@@ -107,7 +107,7 @@ class Session:
         begun[0].timings.render = rendering
         result: list[Reply] = []
         pieces = self._pieces(begun, on_prefill, result, text, spliced)
-        return self._stream(pieces, result) if stream else _drain(pieces, result)
+        return self._stream(pieces, result, begun[0]) if stream else _drain(pieces, result)
 
     def generate(
         self,
@@ -123,8 +123,9 @@ class Session:
         if params.n != 1:
             raise ValueError(f"expected n = 1, got {params.n}; use generate_n for several outputs")
         result: list[Reply] = []
-        pieces = self._pieces(self._begin(self._checked(prompt_ids), params), on_prefill, result)
-        return self._stream(pieces, result) if stream else _drain(pieces, result)
+        begun = self._begin(self._checked(prompt_ids), params)
+        pieces = self._pieces(begun, on_prefill, result)
+        return self._stream(pieces, result, begun[0]) if stream else _drain(pieces, result)
 
     def decode(self, prompt_ids: ArrayLike, params: SamplingParams) -> Reply:
         """``generate`` with its parameters as one value."""
@@ -164,6 +165,17 @@ class Session:
         """
         answer = AsyncStream(self.chat(messages, tools, stream=True, **options))
         return answer if stream else await answer.finish()
+
+    # -- for those who choose a session -----------------------------------------------------------------------
+
+    def reusable_tokens(self, text: str) -> int:
+        """How many leading tokens of a rendered prompt have their KV here. Changes nothing.
+
+        Cost: as for encoding the prompt.
+        """
+        prompt_ids, _ = self._splicer.encode(text)
+        with self.engine.lock:
+            return self.engine.branches.best(self._owner, prompt_ids)[1]
 
     # -- looking back -----------------------------------------------------------------------------------------
 
@@ -250,8 +262,8 @@ class Session:
         )
         return Turn(engine, self._owner, prompt_ids, generation, self._drafting), generation
 
-    def _stream(self, pieces: Iterator[str], result: list[Reply]) -> Stream:
-        self._open = Stream(pieces, result)
+    def _stream(self, pieces: Iterator[str], result: list[Reply], turn: Turn) -> Stream:
+        self._open = Stream(pieces, result, turn)
         return self._open
 
     def _cancel_open(self) -> None:
@@ -272,15 +284,16 @@ class Session:
         text: str | None = None,
         spliced: Sequence[str] = (),
     ) -> Iterator[str]:
-        """Decode one output: yields its text in pieces, and leaves the reply in ``result`` however it ends."""
+        """Decode one output: yields the new text, if any, of each chunk and each step.
+
+        Leaves the reply in ``result``, however it ends.
+        """
         turn, generation = begun
         steps = turn.run(on_prefill)
         try:
             with contextlib.closing(steps):
                 for _ in steps:
-                    piece = generation.stopping.take()
-                    if piece:
-                        yield piece
+                    yield generation.stopping.take()
         except GeneratorExit:
             raise
         except BaseException:

@@ -5,9 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from suffixspec.engine.reply import Reply
+
+if TYPE_CHECKING:
+    from suffixspec.engine.turn import Turn
 
 
 class Stream:
@@ -18,18 +21,33 @@ class Stream:
     cancels: the session stays usable, and ``reply`` is what there was.
 
     Args:
-        pieces: yields texts; returns the reply, also when it is closed.
+        pieces: yields the text, or "", of each step and each chunk of the prompt.
+        result: gets the reply when ``pieces`` ends or is closed.
+        turn: the call in the making.
     """
 
-    def __init__(self, pieces: Iterator[str], result: list[Reply]) -> None:
+    def __init__(self, pieces: Iterator[str], result: list[Reply], turn: Turn) -> None:
         self._pieces: Any = pieces
         self._result = result
+        self.turn = turn
+        """The call in the making: its tokens, counts and times so far."""
 
     def __iter__(self) -> Iterator[str]:
         return self
 
     def __next__(self) -> str:
-        return str(next(self._pieces))
+        for piece in self._pieces:
+            if piece:
+                return str(piece)
+        raise StopIteration
+
+    def step(self) -> str | None:
+        """One step, or one chunk of the prompt: the text that it completed, or "". None: the reply has ended.
+
+        For a caller that lets several streams take turns.
+        """
+        piece: str | None = next(self._pieces, None)
+        return piece
 
     def close(self) -> None:
         """Cancel; nothing happens where the reply has ended.

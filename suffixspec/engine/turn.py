@@ -80,10 +80,10 @@ class Turn:
         self.accepted_flags: list[bool] = []
         self.branch: Branch
 
-    def run(self, on_prefill: OnPrefill | None) -> Generator[Acceptance, None, None]:
-        """Prefill what is new, then step until the output ends; yields after each step.
+    def run(self, on_prefill: OnPrefill | None) -> Generator[Acceptance | None, None, None]:
+        """Prefill what is new, then step until the output ends; yields after each chunk and each step.
 
-        May be closed after any step. Nothing is locked while a step's outcome is looked at.
+        May be closed wherever it yields. Nothing is locked while a step's outcome is looked at.
         """
         engine = self.engine
         begun = False
@@ -96,7 +96,7 @@ class Turn:
                 self.branch = engine.branches.take(self.owner, self.prompt_ids, self._new_branch)
                 engine.branches.pin(self.branch)
                 self.cached_tokens = len(self.branch)
-            self._prefill(on_prefill)
+            yield from self._prefill(on_prefill)
             while self.generation.finish_reason is None:
                 with engine.lock:
                     accepted = step(self)
@@ -108,7 +108,7 @@ class Turn:
                 if begun:
                     self.drafting.end_turn()
 
-    def _prefill(self, on_prefill: OnPrefill | None) -> None:
+    def _prefill(self, on_prefill: OnPrefill | None) -> Generator[None, None, None]:
         """Everything but the last token of the prompt, chunk by chunk."""
         engine, branch = self.engine, self.branch
         total = len(self.prompt_ids)
@@ -122,6 +122,7 @@ class Turn:
             self.counts.prefill_forwards += 1
             if on_prefill is not None:
                 on_prefill(len(branch), total)
+            yield
 
     def most_nodes(self) -> int | None:
         """The most nodes of the next draft; None leaves it to the drafter."""

@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from suffixspec.engine import ContextLengthError, Engine, OutOfMemoryError
+from suffixspec.engine.prompt import render_prompt
 from suffixspec.errors import InputError, SuffixspecError
 
 from .tiny import CONTEXT, EOS, TOKENIZER, VOCAB, garbage, prompt, target
@@ -464,3 +465,29 @@ def test_a_target_of_another_seed_writes_something_else():
         for seed in (1, 2)
     }
     assert len(outputs) == 2
+
+
+def test_a_stream_can_be_run_step_by_step(tiny_target):
+    """``step`` returns after each chunk of the prompt and each step, with or without text; None at the end."""
+    engine = Engine(tiny_target, TOKENIZER, kv_bytes=1 << 26, prefill_chunk=16)
+    ids = prompt(1, 50)
+    stream = engine.session("s").generate(ids, stream=True, **LONG)
+    assert [stream.step() for _ in range(4)] == [""] * 4
+    assert tiny_target.prefills == [16, 16, 16, 1]
+    assert tiny_target.steps == []
+    pieces = []
+    while (piece := stream.step()) is not None:
+        pieces.append(piece)
+        assert len(tiny_target.steps) == len(pieces) == stream.turn.counts.steps
+    assert "".join(pieces) == stream.reply.text == engine.plain(ids, **LONG).text
+
+
+def test_a_session_says_how_much_of_a_prompt_it_could_reuse(engine):
+    """``reusable_tokens`` of a rendered prompt is what the call then finds cached, at most all but its end."""
+    session = engine.session("s")
+    first = session.chat([user(text(1, 40))], **LONG)
+    following = [user(text(1, 40)), first.message, user("go on")]
+    wanted = session.reusable_tokens(render_prompt(TOKENIZER, following, None))
+    assert wanted >= first.prompt_tokens
+    assert session.reusable_tokens(render_prompt(TOKENIZER, [user("else")], None)) < 20
+    assert session.chat(following, **LONG).cached_tokens == wanted
