@@ -136,7 +136,10 @@ def _follow(text, leaf, inner, table, n, rows, parent, had, row, have, token):
         rows[row, have + AT] += 1
         return True
     if int(rows[parent, had + CODE]) < 0:
-        return False  # the end of the text
+        # The end of the text. `draft` moves a context of the session's tree away from there, and a sentinel,
+        # which no token equals, keeps one of history's from it; but an interrupt may have kept the sentinel
+        # from being written, and going on here would read outside the arrays.
+        return False
     code = child(text, leaf, inner, table, int(rows[parent, had + CODE]), token)
     if code == 0:
         return False
@@ -186,7 +189,7 @@ def _offer_context(text, leaf, inner, rows, row, column, pool, keys, first, last
         return last
     code = int(rows[row, column + CODE])
     if code < 0:
-        return last
+        return last  # the end of the text; see `_follow`
     v = int(inner[code, INNERS])
     looked = 0
     while v >= 0 and looked < MOST_INNERS:
@@ -338,7 +341,7 @@ def draft(
     best = 1.0 / costs[0]
     chosen = 0
     expected = 1.0
-    while True:
+    while row < most:
         # Expand: move the parent's contexts one token on, and gather what followed them.
         first = pooled
         last = first
@@ -427,7 +430,7 @@ def draft(
                 pool[pooled, PARENT] = row
                 waiting = _push(heap, waiting, keys, pooled)
                 pooled += 1
-        if waiting == 0 or row == most:
+        if waiting == 0:
             break
         # The most probable candidate becomes the next row.
         k = _pop(heap, waiting, keys)
@@ -449,6 +452,4 @@ def draft(
         if expected / costs[row] > best:
             best = expected / costs[row]
             chosen = row
-        if row == most:
-            break
     return row, chosen

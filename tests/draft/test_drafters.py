@@ -495,3 +495,16 @@ def test_a_wrong_prompt_changes_nothing(wrong):
         session.accept(np.array(wrong))
     assert same(before, index_state(session))
     assert session.sync([1, 2, 3, 4]) == 3
+
+
+@pytest.mark.kernels
+def test_a_history_without_its_sentinel_is_drafted_to_its_end():
+    """An output that was interrupted before its sentinel was written is drafted to its end and not beyond."""
+    output = [1, 2, 3, 4, 5, 6]
+    combined = IndexDrafter(ngram=True)
+    tree = combined.history.index("default").trees[0]
+    tree.extend([*range(1000, 1050), *output])
+    combined.ngrams("default").cursor().extend([*output[3:], 7, 8] * 3)
+    session = combined.session()
+    session.sync(output[:3])
+    assert chain_of(session.draft())[:5] == [4, 5, 6, 7, 8]
