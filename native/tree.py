@@ -138,6 +138,22 @@ def rehash(text, leaf, inner, table, state):
 
 
 @inlined
+def _place(inner, parent, before, first, last, after):
+    """Let the siblings ``first`` to ``last`` stand between ``before`` and ``after`` in the parent's inner list.
+
+    -1 as ``before`` is the list's head, as ``after`` its end. What links first to last is left alone.
+    """
+    inner[first, PREV] = before
+    inner[last, NEXT] = after
+    if before >= 0:
+        inner[before, NEXT] = first
+    else:
+        inner[parent, INNERS] = first
+    if after >= 0:
+        inner[after, PREV] = last
+
+
+@inlined
 def _count_leaf(inner, v):
     """Add one counted leaf below inner node ``v``: every node above gains one, and may move up its list.
 
@@ -155,16 +171,9 @@ def _count_leaf(inner, v):
             # Swap v with the sibling before it: ... before prev v after ... -> ... before v prev after ...
             before = int(inner[prev, PREV])
             after = int(inner[v, NEXT])
-            inner[v, PREV] = before
             inner[v, NEXT] = prev
             inner[prev, PREV] = v
-            inner[prev, NEXT] = after
-            if after >= 0:
-                inner[after, PREV] = prev
-            if before >= 0:
-                inner[before, NEXT] = v
-            else:
-                inner[parent, INNERS] = v
+            _place(inner, parent, before, v, prev, after)
         v = parent
 
 
@@ -212,24 +221,11 @@ def _split(text, leaf, inner, table, parent, length, code, mid):
         leaf[j, L_PREV] = -1
         inner[mid, LEAVES] = j
         inner[mid, COUNT] = 1 if counted else 0
-        first = int(inner[parent, INNERS])
-        inner[mid, PREV] = -1
-        inner[mid, NEXT] = first
-        if first >= 0:
-            inner[first, PREV] = mid
-        inner[parent, INNERS] = mid
+        _place(inner, parent, -1, mid, mid, int(inner[parent, INNERS]))
     else:
         # Mid takes the place of the inner child in its parent's list: the counts are equal.
-        before, after = int(inner[code, PREV]), int(inner[code, NEXT])
         inner[mid, COUNT] = inner[code, COUNT]
-        inner[mid, PREV] = before
-        inner[mid, NEXT] = after
-        if before >= 0:
-            inner[before, NEXT] = mid
-        else:
-            inner[parent, INNERS] = mid
-        if after >= 0:
-            inner[after, PREV] = mid
+        _place(inner, parent, int(inner[code, PREV]), mid, mid, int(inner[code, NEXT]))
         inner[code, PARENT] = mid
         inner[code, PREV] = -1
         inner[code, NEXT] = -1
