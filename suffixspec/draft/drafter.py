@@ -18,8 +18,15 @@ class DraftSession(Protocol):
     target's verification, and ``accept`` with what the target wrote.
     """
 
-    def sync(self, prompt_ids: ArrayLike) -> int:
-        """Begin a turn: make ``prompt_ids`` (int [n]) the context; return how many tokens were known already."""
+    def sync(self, prompt_ids: ArrayLike, *, temperature: float = 0.0, learn: bool = True) -> int:
+        """Begin a turn: make ``prompt_ids`` (int [n]) the context; return how many tokens were known already.
+
+        Args:
+            prompt_ids: the prompt.
+            temperature: the turn's: what a repeat is worth depends on it.
+            learn: False where what is accepted is not the target's own choice (lenience): it says nothing
+                about what to expect of the target.
+        """
         ...
 
     def draft(self, max_nodes: int | None = None) -> DraftTree:

@@ -22,6 +22,9 @@ from suffixspec.native import tree as native_tree
 HistoryMode = Literal["off", "session", "namespace"]
 HISTORY_MODES: tuple[HistoryMode, ...] = ("off", "session", "namespace")
 
+_TEMPERATURES = (0.5, 1.0, float("inf"))
+"""Upper ends of the ranges of temperatures above 0 that share a calibration."""
+
 _NO_ROWS = np.zeros((0, native_ngram.ROW_FIELDS), np.int32)
 
 
@@ -70,6 +73,8 @@ class IndexDrafter:
         self.history_mode = history
         self.max_nodes = max_nodes
         self.calibration = Calibration()
+        """Of greedy decoding; see ``calibration_at``."""
+        self._sampled: dict[float, Calibration] = {}
         self.history = History(budget_bytes=history_bytes)
         self._ngram_slots = ngram_slots
         self._ngrams: dict[str, NgramIndex] = {}
@@ -84,6 +89,15 @@ class IndexDrafter:
     def session(self, namespace: str = "default") -> IndexDraftSession:
         """Begin an agent loop that shares the history of ``namespace``."""
         return IndexDraftSession(self, namespace)
+
+    def calibration_at(self, temperature: float) -> Calibration:
+        """What was learned at about this temperature: 0, up to 0.5, up to 1, or above; at first the prior."""
+        if temperature == 0.0:
+            return self.calibration
+        bucket = next(end for end in _TEMPERATURES if temperature <= end)
+        if bucket not in self._sampled:
+            self._sampled[bucket] = Calibration()
+        return self._sampled[bucket]
 
     def ngrams(self, namespace: str) -> NgramIndex:
         """The n-gram index of a namespace, or a fresh one where nothing is carried over."""
@@ -112,6 +126,8 @@ class IndexDraftSession:
         self._namespace = namespace
         self._outputs: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []  # (end of the prompt, output)
         self._turn_start = 0
+        self._temperature = 0.0
+        self._learns = True
         nodes = drafter.max_nodes
         self._rows = np.zeros((nodes + 1, native.ROW_FIELDS), np.int32)
         self._probs = np.zeros((2, nodes + 1), np.float32)
@@ -148,12 +164,13 @@ class IndexDraftSession:
         """int32 [n]: read-only view of the current context."""
         return self._index.context
 
-    def sync(self, prompt_ids: ArrayLike) -> int:
+    def sync(self, prompt_ids: ArrayLike, *, temperature: float = 0.0, learn: bool = True) -> int:
         """Begin a turn: make ``prompt_ids`` (int [n]) the context; return how many tokens were known already.
 
-        Cost: O(new tokens).
+        Arguments as in ``DraftSession``. Cost: O(new tokens).
         """
         prompt = as_tokens(prompt_ids)
+        self._temperature, self._learns = temperature, learn
         if self._drafter.history_mode == "off":
             self._begin_index()
         before = len(self._index.context)
@@ -184,6 +201,7 @@ class IndexDraftSession:
     def _grow(self) -> int:
         """One kernel call: grow the tree, return how many of its rows pay."""
         drafter, index = self._drafter, self._index
+        calibration = drafter.calibration_at(self._temperature)
         tree = index.tree if drafter.suffix else _EMPTY_TREE
         newer = older = _NO_HISTORY
         if index.history is not None:
@@ -197,8 +215,8 @@ class IndexDraftSession:
             *older,
             *self._ngram_arguments,
             self._window,
-            drafter.calibration.cells,
-            drafter.calibration.weights,
+            calibration.cells,
+            calibration.weights,
             drafter.costs,
             *self._scratch,
         )
@@ -207,7 +225,9 @@ class IndexDraftSession:
     def accept(self, emitted: NDArray[np.int32]) -> None:
         """Append the target's tokens (int32 [accepted + 1]) to the context and learn from them."""
         tokens = as_tokens(emitted)
-        self._drafter.calibration.learn(self._rows, self._given, self._grown, tokens)
+        if self._learns:
+            calibration = self._drafter.calibration_at(self._temperature)
+            calibration.learn(self._rows, self._given, self._grown, tokens)
         self._grown = 0
         self._index.extend(tokens)
         if self._ngrams is not None:

@@ -26,7 +26,7 @@ class NoDraftSession:
     nbytes = 0
     indexed_tokens = 0
 
-    def sync(self, prompt_ids: ArrayLike) -> int:  # noqa: ARG002
+    def sync(self, prompt_ids: ArrayLike, *, temperature: float = 0.0, learn: bool = True) -> int:  # noqa: ARG002
         """Begin a turn; nothing is known of it."""
         return 0
 

@@ -90,7 +90,10 @@ class Turn:
         try:
             with engine.lock:
                 started = time.perf_counter()
-                self.drafting.sync(self.prompt_ids)
+                params = self.generation.params
+                self.drafting.sync(
+                    self.prompt_ids, temperature=params.temperature, learn=params.lenience == 1.0
+                )
                 begun = True
                 self.timings.index_prompt += time.perf_counter() - started
                 self.branch = engine.branches.take(self.owner, self.prompt_ids, self._new_branch)

@@ -130,7 +130,7 @@ class ScriptedSession:
         self.script = script
         self.context: list[int] = []
 
-    def sync(self, prompt_ids) -> int:
+    def sync(self, prompt_ids, *, temperature: float = 0.0, learn: bool = True) -> int:  # noqa: ARG002
         """Take the prompt."""
         self.context = [int(token) for token in prompt_ids]
         return 0
