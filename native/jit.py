@@ -1,14 +1,14 @@
 """The one decorator that compiles a kernel."""
 
 import hashlib
-import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numba
-from platformdirs import user_cache_path
+
+from .cache import cache_root
 
 
 def kernel(function: Callable[..., Any], *, inline: bool = False) -> Any:
@@ -18,9 +18,9 @@ def kernel(function: Callable[..., Any], *, inline: bool = False) -> Any:
     would otherwise count every array up and down at every helper, atomically: that was three quarters of the
     time of a draft.
 
-    The cache lies in the user's cache folder (``SUFFIXSPEC_CACHE`` or the platform's; ``NUMBA_CACHE_DIR``
-    where the user gave one), not beside the source: pip would leave such files behind, and the leftover
-    folder would shadow a later editable install.
+    The cache lies in the user's cache folder (``cache_root``; ``NUMBA_CACHE_DIR`` where the user gave one),
+    not beside the source: pip would leave such files behind, and the leftover folder would shadow a later
+    editable install.
     """
     before = numba.config.CACHE_DIR
     # Numba reads this while it decorates; it is put back at once, so that no other library's kernels move.
@@ -48,6 +48,5 @@ def _cache_folder(users: str) -> Path:
     digest = hashlib.sha256(f"boundscheck={numba.config.BOUNDSCHECK}".encode())
     for source in sorted(Path(__file__).parent.glob("*.py")):
         digest.update(source.read_bytes())
-    own = os.environ.get("SUFFIXSPEC_CACHE")
-    root = Path(users) if users else Path(own) if own else user_cache_path("suffixspec")
+    root = Path(users) if users else cache_root()
     return root / "kernels" / digest.hexdigest()[:16]

@@ -8,37 +8,19 @@ that was damaged later (a full disk, a power cut) from a sound one: such a folde
 
 import hashlib
 import json
-import os
 import shutil
-import sys
 import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from suffixspec.errors import SuffixspecError
+from suffixspec.native.cache import cache_root
+
+__all__ = ["MANIFEST", "build_once", "cache_root", "is_complete"]
 
 MANIFEST = "complete.json"
 _STALE_SECONDS = 3600.0
-
-
-def cache_root() -> Path:
-    r"""The folder that suffixspec keeps derived files in; not created here.
-
-    ``SUFFIXSPEC_CACHE`` wins; else ``$XDG_CACHE_HOME/suffixspec`` (or ``~/.cache/suffixspec``) on Linux,
-    ``~/Library/Caches/suffixspec`` on macOS, ``%LOCALAPPDATA%\suffixspec`` on Windows. A relative
-    ``XDG_CACHE_HOME`` is ignored, as its specification asks.
-    """
-    override = os.environ.get("SUFFIXSPEC_CACHE")
-    if override:
-        return Path(override).expanduser().absolute()
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Caches" / "suffixspec"
-    if sys.platform == "win32":
-        local = os.environ.get("LOCALAPPDATA")
-        return (Path(local) if local else Path.home() / "AppData" / "Local") / "suffixspec"
-    xdg = os.environ.get("XDG_CACHE_HOME", "")
-    return (Path(xdg) if Path(xdg).is_absolute() else Path.home() / ".cache") / "suffixspec"
 
 
 def is_complete(folder: Path) -> bool:

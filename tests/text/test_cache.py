@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from suffixspec.native import jit
 from suffixspec.text import cache
 from suffixspec.text.cache import build_once, cache_root, is_complete
 
@@ -143,3 +144,17 @@ def test_places(monkeypatch):
     assert cache_root() == Path("/local/suffixspec")
     monkeypatch.setenv("SUFFIXSPEC_CACHE", "~/mine")
     assert cache_root() == Path.home() / "mine"
+
+
+@pytest.mark.parametrize("own", [None, "", "relative", "~/mine", "/absolute"])
+@pytest.mark.parametrize("xdg", [None, "relative", "/xdg"])
+def test_compiled_kernels_lie_in_the_same_folder(monkeypatch, own, xdg):
+    """The compiled kernels are in the folder of all other derived files, whatever the environment says."""
+    for name, value in (("SUFFIXSPEC_CACHE", own), ("XDG_CACHE_HOME", xdg)):
+        if value is None:
+            monkeypatch.delenv(name, raising=False)
+        else:
+            monkeypatch.setenv(name, value)
+    folder = jit._cache_folder.__wrapped__("")
+    assert folder.is_absolute()
+    assert folder.parent == cache_root() / "kernels"
