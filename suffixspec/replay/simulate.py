@@ -52,7 +52,7 @@ class Simulation:
         self._draft_us: list[float] = []
         self._lengths: Counter[int] = Counter()
         self._attempts: Counter[str] = Counter()
-        self._step_ms = {k: self.cost.ms(k + 1) for k in range(1)}
+        self._step_ms: dict[int, float] = {}
         self._sample_score = -1
 
     def run(self, session: RenderedSession, on_turn: Callable[[TurnResult], None] = lambda _: None) -> None:
@@ -68,9 +68,8 @@ class Simulation:
                     attempt=self._attempts[session.task_key],
                     context_tokens=len(turn.prompt_ids),
                 )
-                self.result.turns.append(
-                    measured
-                )  # before it is complete: an interrupted turn counts as far as it came
+                # Before it is complete: an interrupted turn counts as far as it came.
+                self.result.turns.append(measured)
                 kinds = self._decode_turn(drafting, turn, measured)
                 self._keep_sample(measured, turn, kinds)
                 on_turn(measured)
@@ -95,8 +94,9 @@ class Simulation:
             drafted = clock()
             path = accept_recorded(draft, output[at:])
             emitted = output[at : at + len(path) + 1]
-            self._count_step(drafting, draft.best_chain(), draft.token_ids, path, output[at:])
-            kinds += [int(s) for s in drafting.sources(len(draft))[path]]
+            sources = drafting.sources(len(draft))
+            self._count_step(sources, draft.best_chain(), draft.token_ids, path, output[at:])
+            kinds += sources[path].tolist()
             kinds += [-1] * (len(emitted) - len(path))
             accepted = clock()
             drafting.accept(emitted)
@@ -123,14 +123,13 @@ class Simulation:
 
     def _count_step(
         self,
-        drafting: DraftSession,
+        sources: NDArray[np.int32],
         chain: list[int],
         token_ids: NDArray[np.int32],
         path: list[int],
         target: NDArray[np.int32],
     ) -> None:
         """Count sources, and how far the most probable chain alone would have come."""
-        sources = drafting.sources(len(token_ids))
         self.result.drafted_by_source += np.bincount(sources, minlength=len(SOURCES))
         self.result.accepted_by_source += np.bincount(sources[path], minlength=len(SOURCES))
         for node, token in zip(chain, target.tolist(), strict=False):
