@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from suffixspec.cost import CostCurve
 from suffixspec.draft.calibration import Calibration
 from suffixspec.draft.tree import EMPTY, DraftTree
-from suffixspec.index.history import History
+from suffixspec.index.history import CONTEXT, History
 from suffixspec.index.ngram_index import NgramIndex
 from suffixspec.index.session import SessionIndex
 from suffixspec.index.suffix_tree import SuffixTree, as_tokens
@@ -238,7 +238,8 @@ class IndexDraftSession:
         context = self._index.context
         output = context[self._turn_start :].copy()
         if output.size:
-            self._outputs.append((context[max(0, self._turn_start - 64) : self._turn_start].copy(), output))
+            before = context[max(0, self._turn_start - CONTEXT) : self._turn_start].copy()
+            self._outputs.append((before, output))
         self._turn_start = len(context)
 
     def close(self) -> None:
