@@ -28,6 +28,7 @@ def build_parser() -> argparse.ArgumentParser:
     import suffixspec.engine.doctor_command
     import suffixspec.engine.generate_command
     import suffixspec.estimate
+    import suffixspec.recorder.command
     import suffixspec.replay.command
     import suffixspec.trace.convert
 
@@ -42,6 +43,7 @@ def build_parser() -> argparse.ArgumentParser:
     suffixspec.replay.command.add_parser(subparsers)
     suffixspec.trace.convert.add_parser(subparsers)
     suffixspec.estimate.add_parser(subparsers)
+    suffixspec.recorder.command.add_parser(subparsers)
     suffixspec.engine.chat_command.add_parser(subparsers)
     suffixspec.engine.generate_command.add_parser(subparsers)
     suffixspec.engine.doctor_command.add_parser(subparsers)

@@ -274,23 +274,32 @@ class TraceFile:
                     continue
                 importer = find(value)
                 if importer is not None and not importer.of_text:
-                    return importer(context), self._values(chain(head, lines))
+                    return importer(context), self._values(chain(head, lines), ends_torn=importer.ends_torn)
                 problem = problem or self._unknown(value, number)
             full = looked_at >= _SAMPLE_LINES or size >= _SAMPLE_BYTES
             if problem is not None and (full or self._next_text(lines, head) is None):
                 raise problem
 
-    def _values(self, lines: Iterable[Line]) -> Iterator[Record]:
+    def _values(self, lines: Iterable[Line], *, ends_torn: bool) -> Iterator[Record]:
+        torn: InputError | None = None  # a malformed line that is the last one, so far
         for number, raw in lines:
             if _is_blank(raw):
                 continue
+            if torn is not None:
+                self._bad(torn)
+                torn = None
             try:
                 value = parse(raw, path=self.path, line=number)
             except InputError as error:
-                self._bad(error)
+                if ends_torn:
+                    torn = error
+                else:
+                    self._bad(error)
                 continue
             del raw  # a long line's bytes need not stay while its sessions are used
             yield number, value
+        if torn is not None:
+            self._note(torn.line, "the last line, which was not written to its end")
 
     def _texts(self, lines: Iterable[Line]) -> Iterator[Record]:
         for number, raw in lines:

@@ -15,6 +15,7 @@ from suffixspec.trace.importers.native import Native
 from suffixspec.trace.importers.openai_chat import OpenAiChat, OpenAiLog
 from suffixspec.trace.importers.openhands import OpenHands
 from suffixspec.trace.importers.pi import Pi
+from suffixspec.trace.importers.recording import Recording
 from suffixspec.trace.importers.sharegpt import ShareGpt
 from suffixspec.trace.importers.swe_agent import SweAgent
 from suffixspec.trace.importers.tau2_bench import Tau2Bench
@@ -22,6 +23,7 @@ from suffixspec.trace.importers.tau_bench import TauBench
 
 # In the order in which they are asked: the ones with loose signs come last.
 IMPORTERS: tuple[type[Importer], ...] = (
+    Recording,
     Native,
     Atif,
     SweAgent,

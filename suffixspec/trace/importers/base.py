@@ -48,6 +48,8 @@ class Importer:
     """What the format is called in messages."""
     of_text: ClassVar[bool] = False
     """Whether records are lines of text instead of JSON values."""
+    ends_torn: ClassVar[bool] = False
+    """Whether a malformed last line is expected: the file may be read while it is written, or after a crash."""
 
     def __init__(self, context: Context) -> None:
         self.context = context

@@ -9,6 +9,7 @@ from suffixspec.errors import InputError
 from suffixspec.trace.chat import content_text, parse_message, parse_messages, parse_token_ids, parse_tools
 from suffixspec.trace.fields import an_object, expected, text_or_none
 from suffixspec.trace.importers.base import Context, Importer, items, numbered
+from suffixspec.trace.importers.joining import Joiner
 from suffixspec.trace.native import parse_session
 from suffixspec.trace.session import Message, TraceSession
 
@@ -38,11 +39,8 @@ class OpenAiChat(Importer):
 class OpenAiLog(Importer):
     """One model call a record; calls are joined into sessions by their messages.
 
-    Every call repeats the whole conversation. A call whose messages begin with everything a session holds so
-    far continues that session, whatever calls came in between; any other call starts a session. Only recorded
-    responses count as model output: an assistant message that first appears in a request is context. What the
-    model wrote is compared as a client may send it back: without outer white space, with arguments compared
-    as JSON. The session keeps the response's own text.
+    Calls with different ids are never joined; for the rest see `joining.Joiner`. Only recorded responses count
+    as model output: an assistant message that first appears in a request is context.
     """
 
     name = "openai-log"
@@ -50,8 +48,7 @@ class OpenAiLog(Importer):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        self._roots: dict[str | None, _Node] = {}
-        self._sessions: list[_Call] = []
+        self._joiners: dict[str | None, Joiner] = {}
 
     @classmethod
     def matches(cls, record: Any) -> bool:
@@ -64,93 +61,31 @@ class OpenAiLog(Importer):
         """Take one call; sessions come out of `finish`."""
         record = an_object(record, "the record")
         request = _body(record["request"], "request") if "request" in record else record
-        messages = _request_messages(an_object(request, "request"))
-        outputs, model = _outputs(_response(record.get("response")))
+        messages = request_messages(an_object(request, "request"))
+        outputs, model = response_outputs(_response(record.get("response")))
         if not outputs:
             self.context.note("a call without a response", line)
             return ()
         given = text_or_none(record.get("session_id")) or text_or_none(record.get("conversation_id"))
-        root = self._roots.setdefault(given, _Node())
-        prints = [_fingerprint(message) for message in messages]
-        for index, output in enumerate(outputs):
-            # Of several choices the first goes on with the session, the others leave it.
-            depth, node = root.longest_session(prints) if index == 0 else (0, None)
-            session = node.session if node is not None else None
-            if node is None or session is None:
-                session = _Call(given, line, text_or_none(request.get("model")) or model)
-                session.tools = parse_tools(request.get("tools"), "request.tools")
-                self._sessions.append(session)
-            else:
-                node.session = None
-            session.messages += [message.as_context() for message in messages[depth:]]
-            session.messages.append(output)
-            root.insert([*prints, _fingerprint(output)]).session = session
+        self._joiners.setdefault(given, Joiner()).add(
+            messages,
+            outputs,
+            line=line,
+            hint=given,
+            model=text_or_none(request.get("model")) or model,
+            tools=parse_tools(request.get("tools"), "request.tools"),
+        )
         return ()
 
     def finish(self) -> Iterator[TraceSession]:
         """Return all sessions in the order of their first calls."""
+        everything = [call for joiner in self._joiners.values() for call in joiner.sessions]
         counts: dict[str, int] = {}
-        for call in self._sessions:
-            name = call.name
-            if name is None:
-                name = self.context.stem
+        for call in sorted(everything, key=lambda call: call.line):
+            name = self.context.stem if call.hint is None else call.hint
             counts[name] = counts.get(name, 0) + 1
             session_id = numbered(name, counts[name])
             yield self.session(session_id, call.messages, call.line, model=call.model, tools=call.tools)
-
-
-class _Call:
-    """A session that is being joined."""
-
-    def __init__(self, name: str | None, line: int, model: str | None) -> None:
-        self.name = name
-        self.line = line
-        self.model = model
-        self.tools: tuple[dict[str, Any], ...] | None = None
-        self.messages: list[Message] = []
-
-
-class _Node:
-    """A message in the tree of all conversations; ``session`` is the one that ends here, if any."""
-
-    __slots__ = ("children", "session")
-
-    def __init__(self) -> None:
-        self.children: dict[tuple[Any, ...], _Node] = {}
-        self.session: _Call | None = None
-
-    def longest_session(self, prints: list[tuple[Any, ...]]) -> tuple[int, "_Node | None"]:
-        """Return (number of messages, node) of the longest session that the messages begin with."""
-        node, found, depth = self, None, 0
-        for index, fingerprint in enumerate(prints, start=1):
-            child = node.children.get(fingerprint)
-            if child is None:
-                break
-            node = child
-            if node.session is not None:
-                found, depth = node, index
-        return depth, found
-
-    def insert(self, prints: list[tuple[Any, ...]]) -> "_Node":
-        """Return the node of this conversation, made if need be."""
-        node = self
-        for fingerprint in prints:
-            node = node.children.setdefault(fingerprint, _Node())
-        return node
-
-
-def _fingerprint(message: Message) -> tuple[Any, ...]:
-    if message.role != "assistant":
-        return (message.role, message.content)
-    calls = tuple((call.name, _canonical(call.arguments)) for call in message.tool_calls)
-    return ("assistant", message.content.strip(), calls)
-
-
-def _canonical(arguments: str) -> str:
-    try:
-        return json.dumps(json.loads(arguments), sort_keys=True)
-    except ValueError:
-        return arguments
 
 
 def _from_text(text: str, where: str) -> Any:
@@ -188,15 +123,16 @@ def _without_labels(record: dict[str, Any]) -> dict[str, Any]:
     return record
 
 
-def _request_messages(request: dict[str, Any]) -> list[Message]:
+def request_messages(request: dict[str, Any]) -> list[Message]:
+    """The messages of a request, OpenAI's or Anthropic's, the system prompt first."""
     messages = parse_messages(request.get("messages"), "request.messages")
     if request.get("system") is not None:  # Anthropic's form
         messages.insert(0, Message("system", content_text(request["system"], "request.system")))
     return messages
 
 
-def _outputs(response: Any) -> tuple[list[Message], str | None]:
-    """Return the messages of a response, one a choice, and the model's name."""
+def response_outputs(response: Any) -> tuple[list[Message], str | None]:
+    """Return the messages of a response (OpenAI's chat, its chunks, Anthropic's), one a choice, and its model."""
     if isinstance(response, list):
         response = _joined_chunks(response)
     if not isinstance(response, dict):
