@@ -4,6 +4,33 @@ import numpy as np
 
 from suffixspec.replay.result import DrafterResult, OutputSpan, ReplayResult, TurnResult
 
+DRAFTER_KEYS = [
+    "name",
+    "tokens",
+    "steps",
+    "tokens_per_step",
+    "drafted_per_step",
+    "acceptance_rate",
+    "draft_us_p50",
+    "draft_us_p99",
+    "append_us_per_token",
+    "index_bytes_per_token",
+    "modelled_speedup",
+    "per_turn",
+    "accepted_length_histogram",
+    "tokens_per_step_session_mean",
+    "tokens_per_step_capped",
+    "alpha_chain",
+    "c",
+    "ops_growth",
+    "sources",
+    "retries",
+    "halves",
+    "by_turn_number",
+    "per_session",
+]
+"""What the JSON document says about a drafter, in order."""
+
 
 def hand_drafter(name: str = "suffix") -> DrafterResult:
     """Three sessions, four turns: a task tried twice, and one reply of 9,000 tokens.

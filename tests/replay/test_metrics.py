@@ -9,37 +9,12 @@ from suffixspec.cost import CostCurve
 from suffixspec.replay.metrics import measure
 from suffixspec.replay.result import DrafterResult, ReplayResult, TurnResult
 
-from .samples import hand_drafter, hand_result, plain_drafter
+from .samples import DRAFTER_KEYS, hand_drafter, hand_result, plain_drafter
 
 MID = CostCurve.named("mid")
 
 RUN_KEYS = ["version", "trace", "settings", "drafters", "cost", "interrupted"]
 TRACE_KEYS = ["paths", "sessions", "turns", "output_tokens", "context_tokens", "skipped"]
-DRAFTER_KEYS = [
-    "name",
-    "tokens",
-    "steps",
-    "tokens_per_step",
-    "drafted_per_step",
-    "acceptance_rate",
-    "draft_us_p50",
-    "draft_us_p99",
-    "append_us_per_token",
-    "index_bytes_per_token",
-    "modelled_speedup",
-    "per_turn",
-    "accepted_length_histogram",
-    "tokens_per_step_session_mean",
-    "tokens_per_step_capped",
-    "alpha_chain",
-    "c",
-    "ops_growth",
-    "sources",
-    "retries",
-    "halves",
-    "by_turn_number",
-    "per_session",
-]
 TURN_KEYS = [
     "session_id",
     "turn",
