@@ -17,14 +17,7 @@ _MOST_NODES = 1024  # as ``native.draft.POOL``, which is not imported for --help
 def add_model_options(parser: argparse.ArgumentParser) -> None:
     """How a model is loaded and drafted for."""
     group = parser.add_argument_group("model")
-    group.add_argument(
-        "--device", metavar="NAME", help="cpu, cuda, cuda:1 … (default: a GPU where there is one)"
-    )
-    group.add_argument(
-        "--dtype",
-        choices=("float32", "bfloat16", "float16", "float64"),
-        help="type of the weights (default: float32 on a CPU, else the model's own)",
-    )
+    add_device_options(group)
     group.add_argument("--attn", metavar="NAME", help="attention implementation of transformers: sdpa, eager")
     group.add_argument(
         "--max-nodes", type=nodes, default=32, metavar="N", help="most nodes of a draft (default: 32)"
@@ -33,6 +26,18 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         "--kv-gib", type=_gib, metavar="X", help="memory for KV, in GiB (default: a third of what is free)"
     )
     group.add_argument("--no-draft", action="store_true", help="plain decoding, through the same code")
+
+
+def add_device_options(group: argparse._ArgumentGroup) -> None:
+    """Where a model runs, and in which type."""
+    group.add_argument(
+        "--device", metavar="NAME", help="cpu, cuda, cuda:1 … (default: a GPU where there is one)"
+    )
+    group.add_argument(
+        "--dtype",
+        choices=("float32", "bfloat16", "float16", "float64"),
+        help="type of the weights (default: float32 on a CPU, else the model's own)",
+    )
 
 
 def add_sampling_options(parser: argparse.ArgumentParser, *, max_tokens: int) -> None:

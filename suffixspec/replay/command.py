@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from suffixspec.cost import NAMES as COST_NAMES
-from suffixspec.engine.options import nodes, positive
+from suffixspec.engine.options import add_device_options, nodes, positive
 
 if TYPE_CHECKING:
     from suffixspec.draft import Drafter
@@ -129,12 +129,7 @@ def _add_model_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="compare what the model writes with plain decoding; ends with 1 if a difference is no near-tie",
     )
-    group.add_argument("--device", metavar="NAME", help="cpu, cuda, … (default: a GPU where there is one)")
-    group.add_argument(
-        "--dtype",
-        choices=("float32", "bfloat16", "float16", "float64"),
-        help="type of the weights (default: float32 on a CPU, else the model's own)",
-    )
+    add_device_options(group)
 
 
 def run(args: argparse.Namespace) -> int:
