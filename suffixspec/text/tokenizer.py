@@ -72,6 +72,7 @@ class Tokenizer:
         special: names of special tokens to their text, as templates use them (``bos_token``, ``eos_token``,
             …).
         eos_ids: ids that end a generation, as the model's configuration lists them, besides ``eos_token``.
+        response_template: how transformers reads what the model writes, where the tokenizer says so.
     """
 
     def __init__(
@@ -82,8 +83,10 @@ class Tokenizer:
         template: str | dict[str, str] | None = None,
         special: dict[str, str] | None = None,
         eos_ids: Sequence[int] = (),
+        response_template: dict[str, Any] | None = None,
     ) -> None:
         self.name = name
+        self.response_template = response_template
         self.has_template = template is not None
         self.template = ChatTemplate(PLAIN_TEMPLATE if template is None else template, special)
         self._backend = backend
@@ -330,6 +333,7 @@ def _from_json(path: Path, folder: Path, name: str | None = None) -> Tokenizer:
         template=_find_template(folder, config),
         special=special,
         eos_ids=_configured_eos(folder),
+        response_template=_object(config.get("response_template")),
     )
 
 
@@ -373,6 +377,10 @@ def _find_template(folder: Path, config: dict[str, Any]) -> str | dict[str, str]
     if isinstance(template, list):
         template = {str(entry["name"]): str(entry["template"]) for entry in template}
     return template if isinstance(template, (str, dict)) else None
+
+
+def _object(value: Any) -> dict[str, Any] | None:
+    return value if isinstance(value, dict) else None
 
 
 def _configured_eos(folder: Path) -> list[int]:
@@ -437,4 +445,10 @@ def _from_transformers(identifier: str, *, name: str, local: bool) -> Tokenizer:
     backend.no_truncation()
     backend.no_padding()
     special = {key: value for key, value in loaded.special_tokens_map.items() if isinstance(value, str)}
-    return Tokenizer(backend, name=name, template=loaded.chat_template or None, special=special)
+    return Tokenizer(
+        backend,
+        name=name,
+        template=loaded.chat_template or None,
+        special=special,
+        response_template=_object(getattr(loaded, "response_template", None)),
+    )
