@@ -32,8 +32,8 @@ class MalformedError(Exception):
 class FormParser:
     """An ``OutputParser`` written as a routine that reads one character after the other.
 
-    So nothing depends on where the text is cut. A form (``HermesParser`` …) says how calls are marked: its
-    ``_body`` reads everything behind the reasoning. A routine may read on tentatively: what it has read since
+    So nothing depends on where the text is cut. A form (``HermesParser`` …) says how calls are marked: in its
+    ``_content_and_calls``. A routine may read on tentatively: what it has read since
     ``_mark`` can be put back by ``_rewind``, up to the moment when a call's start has been reported. From then
     on its arguments are passed on as they come, whatever becomes of them.
 
@@ -42,6 +42,9 @@ class FormParser:
         ids: makes the calls' ids.
         closes: the marker that ends the reasoning which the prompt has opened; "" where it has not.
     """
+
+    bare = False
+    """Whether the form writes calls without markers, at the start of a message."""
 
     def __init__(self, choice: ToolChoice, ids: CallIds, *, closes: str = "") -> None:
         self._choice = choice
@@ -189,7 +192,16 @@ class FormParser:
                 space += char
 
     def _body(self) -> Reading[None]:
-        """Everything behind the reasoning; the form's."""
+        """Everything behind the reasoning."""
+        if not self._choice.parses:
+            yield from self._until(())
+            return
+        if self.bare or self._choice.mode == "required":
+            yield from self._bare_calls(marked=False)
+        yield from self._content_and_calls()
+
+    def _content_and_calls(self) -> Reading[None]:
+        """Content, and the calls that are marked in it, to the end; the form's."""
         raise NotImplementedError
 
     def _say(self, text: str) -> None:

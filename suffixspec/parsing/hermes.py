@@ -20,12 +20,7 @@ class HermesParser(FormParser):
     </tool_call>``: a parameter is a string unless its schema says otherwise and the text is such a value.
     """
 
-    def _body(self) -> Reading[None]:
-        if not self._choice.parses:
-            yield from self._until(())
-            return
-        if self._choice.mode == "required":
-            yield from self._bare_calls(marked=False)
+    def _content_and_calls(self) -> Reading[None]:
         while (yield from self._until((OPEN,))):
             if (yield from self._tentative(self._call())):
                 # What is missing inside (a brace) is not missed.

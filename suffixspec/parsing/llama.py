@@ -15,11 +15,9 @@ class LlamaParser(FormParser):
     any such object is. Code behind the tag is content, tag included.
     """
 
-    def _body(self) -> Reading[None]:
-        if not self._choice.parses:
-            yield from self._until(())
-            return
-        yield from self._bare_calls(marked=False)
+    bare = True
+
+    def _content_and_calls(self) -> Reading[None]:
         while (yield from self._until((TAG,))):
             if not (yield from self._bare_calls(marked=True)):
                 self._say(TAG)

@@ -14,12 +14,7 @@ class MistralParser(FormParser):
     The newer form may have an id behind ``[CALL_ID]``, and its ``[ARGS]`` may be missing.
     """
 
-    def _body(self) -> Reading[None]:
-        if not self._choice.parses:
-            yield from self._until(())
-            return
-        if self._choice.mode == "required":
-            yield from self._bare_calls(marked=False)
+    def _content_and_calls(self) -> Reading[None]:
         while (yield from self._until((TAG,))):
             if not (yield from self._bare_calls(marked=True)) and not (
                 yield from self._tentative(self._named_call())
