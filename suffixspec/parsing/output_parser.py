@@ -21,7 +21,7 @@ class OutputParser(Protocol):
     """
 
     def feed(self, text: str) -> list[Delta]:
-        """What has become certain with this piece. Cost: O(characters), about 1 µs each.
+        """What has become certain with this piece. Cost: O(characters), about 3 µs each.
 
         Raises:
             RuntimeError: after ``finish``.
