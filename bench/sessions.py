@@ -14,6 +14,9 @@ from suffixspec.trace.reader import read_sessions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from suffixspec.text.tokenizer import Tokenizer
+    from suffixspec.trace.session import TraceSession
+
 DEFAULT_TRACE = "traces/swebench.jsonl"
 
 
@@ -22,14 +25,15 @@ def load(
 ) -> list[RenderedSession]:
     """Read and render the first ``limit`` sessions of the files. Cost: O(text), a second per 2 MB."""
     loaded = load_tokenizer(tokenizer)
-    sessions = []
-    for session in read_sessions(traces, limit=limit):
-        turns = list(render_session(session, loaded))
-        sessions.append(
-            RenderedSession(session.session_id, session.task_key, session.namespace or "default", turns)
-        )
+    sessions = [render(session, loaded) for session in read_sessions(traces, limit=limit)]
     print(f"rendered {len(sessions)} sessions", file=sys.stderr)
     return sessions
+
+
+def render(session: "TraceSession", tokenizer: "Tokenizer") -> RenderedSession:
+    """One session as token ids."""
+    turns = list(render_session(session, tokenizer))
+    return RenderedSession(session.session_id, session.task_key, session.namespace or "default", turns)
 
 
 def stream(session: RenderedSession) -> NDArray[np.int32]:
