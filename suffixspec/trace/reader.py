@@ -35,8 +35,8 @@ def read_sessions(
     """Yield the sessions of files in any known format, in file order.
 
     Formats are told by content, compression too. Line-based session formats (the native one, OpenAI chat,
-    ShareGPT lines …) are streamed; logs which spread a session over many lines are held for one file. Session
-    ids are what the files say: they may repeat.
+    ShareGPT lines …) are streamed, from a live pipe as soon as a line is complete; logs which spread a session
+    over many lines are held for one file. Session ids are what the files say: they may repeat.
 
     Args:
         paths: one file or several.
@@ -167,10 +167,20 @@ class TraceFile:
             text = self._text_importer(head, lines)
             if text is not None:
                 return text(context), self._texts(chain(head, lines))
-        document = self._document(first, head, lines)
+            return self._for_lines(head, lines, context)
+        try:
+            value = parse(first[1], path=self.path, line=first[0])
+        except InputError as error:
+            document = self._document(error, first, head, lines)
+        else:
+            importer = find(value)
+            if importer is not None:  # whatever follows: a live pipe need not say yet whether anything does
+                more = self._values(lines, ends_torn=importer.ends_torn)
+                return importer(context), chain([(first[0], value)], more)
+            alone = self._next_text(lines, head) is None
+            document = (first[0], value) if alone else None
         if document is not None:
-            line, value = document
-            return self._for_document(value, line, context)
+            return self._for_document(*document, context)
         return self._for_lines(head, lines, context)
 
     def _lines(self, source: Source) -> Iterator[Line]:
@@ -202,36 +212,33 @@ class TraceFile:
             line = self._next_text(lines, head)
         return None
 
-    def _document(self, first: Line, head: list[Line], lines: Iterator[Line]) -> Record | None:
-        """Return the file's only JSON value, or None for a file of lines; every line read is in the head."""
-        if not _opens_container(first[1]):
+    def _document(
+        self, error: InputError, first: Line, head: list[Line], lines: Iterator[Line]
+    ) -> Record | None:
+        """Return the file's only JSON value where the first line is not all of it; None for a file of lines.
+
+        ``error`` is what is wrong with the first line; every line read is in the head.
+        """
+        opens = first[1].strip() in (b"{", b"[")
+        second = None if opens else self._next_text(lines, head)
+        if second is not None and self._is_container(second):
             return None
+        size = sum(len(raw) for _, raw in head)
+        for line in lines:
+            head.append(line)
+            size += len(line[1]) + 1
+            if size > MAX_LINE_BYTES:
+                raise self._error(
+                    f"expected a JSON document of at most {MAX_LINE_BYTES >> 20} MiB, got a longer one", 1
+                ) from None
+        if len(head) == 1:
+            raise error
         try:
-            value = parse(first[1], path=self.path, line=first[0])
-        except InputError as error:
-            opens = first[1].strip() in (b"{", b"[")
-            second = None if opens else self._next_text(lines, head)
-            if second is not None and self._is_container(second):
-                return None
-            size = sum(len(raw) for _, raw in head)
-            for line in lines:
-                head.append(line)
-                size += len(line[1]) + 1
-                if size > MAX_LINE_BYTES:
-                    raise self._error(
-                        f"expected a JSON document of at most {MAX_LINE_BYTES >> 20} MiB, got a longer one", 1
-                    ) from None
-            if len(head) == 1:
-                raise
-            try:
-                return first[0], parse(b"\n".join(raw for _, raw in head), path=self.path, line=head[0][0])
-            except InputError as whole:
-                if any(map(self._is_record, head)):
-                    return None  # lines after all, some of them malformed
-                raise whole from error
-        if self._next_text(lines, head) is None and isinstance(value, (dict, list)):
-            return first[0], value
-        return None
+            return first[0], parse(b"\n".join(raw for _, raw in head), path=self.path, line=head[0][0])
+        except InputError as whole:
+            if any(map(self._is_record, head)):
+                return None  # lines after all, some of them malformed
+            raise whole from error
 
     def _is_container(self, line: Line) -> bool:
         return _opens_container(line[1]) and self._parsed(line) is not None
@@ -245,7 +252,7 @@ class TraceFile:
         except InputError:
             return None
 
-    def _for_document(self, value: Any, line: int, context: Context) -> tuple[Importer, Iterable[Record]]:
+    def _for_document(self, line: int, value: Any, context: Context) -> tuple[Importer, Iterable[Record]]:
         importer = find(value)
         if importer is not None:
             return importer(context), [(line, value)]

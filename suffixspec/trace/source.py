@@ -1,4 +1,4 @@
-"""The lines of a plain, gzip or zstandard file, in bounded memory."""
+"""The lines of a plain, gzip or zstandard file or pipe, in bounded memory."""
 
 import stat
 import zlib
@@ -22,7 +22,8 @@ _INFLATE_BYTES = 1 << 20
 class Source:
     """A file's lines, decompressed by content (the first bytes decide, not the name).
 
-    Use as a context manager. Memory: a few times the longest line.
+    A line of a pipe comes as soon as it is complete; of a compressed one, as soon as its compressor has let go
+    of it. Use as a context manager. Memory: a few times the longest line.
 
     Args:
         path: the file.
@@ -98,7 +99,7 @@ class Source:
 
     def _read(self, size: int) -> bytes:
         try:
-            data = self._file.read(size)
+            data = self._file.read1(size)  # what is there: a pipe may say no more for a long time
         except OSError as error:
             raise InputError(f"expected a readable file, got: {error.strerror}", path=self.path) from None
         if self._on_bytes:
@@ -106,7 +107,12 @@ class Source:
         return data
 
     def _chunks(self) -> Iterator[bytes]:
-        start = self._read(_ZSTD_READ_BYTES)
+        start = more = self._read(_ZSTD_READ_BYTES)
+        while more and any(
+            magic.startswith(start) and magic != start for magic in (_GZIP_MAGIC, _ZSTD_MAGIC)
+        ):
+            more = self._read(_ZSTD_READ_BYTES)
+            start += more
         if start.startswith(_GZIP_MAGIC):
             return self._gunzip(start)
         if start.startswith(_ZSTD_MAGIC):
