@@ -1,31 +1,37 @@
 """Calls to sessions: each call repeats the whole conversation, and those that go on from each other are one."""
 
+from __future__ import annotations
+
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from suffixspec.trace.session import Message
 
 Print = tuple[Any, ...]
 """What is compared of a message."""
+Tools = tuple[dict[str, Any], ...]
 
 _VOLATILE = "x-anthropic-billing-header:"
 """Begins a line of some clients' system prompts that is another one in every call."""
 
 
 class Joined:
-    """A session that is being joined."""
+    """A session that is being joined.
 
-    def __init__(self, hint: str | None, line: int) -> None:
+    Args:
+        hint: the client's name for it, if it sent one.
+        line: of its first call.
+        model: the model's name.
+        tools: what the model was shown of them.
+    """
+
+    def __init__(self, hint: str | None, line: int, model: str | None, tools: Tools | None) -> None:
         self.hint = hint
-        """The client's name for it, if it sent one."""
         self.line = line
-        """Of its first call."""
-        self.model: str | None = None
-        self.tools: tuple[dict[str, Any], ...] | None = None
+        self.model = model
+        self.tools = tools
         self.messages: list[Message] = []
-        self.cut_node: _Node | None = None
-        """Where it ends, if its last output was cut off: a retry takes that output back."""
 
 
 class Joiner:
@@ -37,15 +43,17 @@ class Joiner:
     model wrote is compared as a client may send it back: without outer white space, with arguments compared
     as JSON. The session keeps the response's own text.
 
-    An output that was cut off stays, unless the conversation goes on without it: a retry takes its place.
+    An output that was cut off is taken back by a retry of its call, unless some call goes on with just that.
+
+    Memory: every message once, however often it was sent.
     """
 
     def __init__(self) -> None:
-        self.sessions: list[Joined] = []
-        """In the order of their first calls."""
         self.taken_back = 0
-        """Cut outputs that a retry replaced."""
-        self._root = _Node()
+        """Cut outputs that a retry replaced; known after `sessions`."""
+        self._root = _Node(None, None)
+        self._calls: list[_Call] = []
+        self._tools: dict[str, Tools] = {}
 
     def add(
         self,
@@ -55,7 +63,7 @@ class Joiner:
         line: int,
         hint: str | None = None,
         model: str | None = None,
-        tools: tuple[dict[str, Any], ...] | None = None,
+        tools: Tools | None = None,
         complete: bool = True,
     ) -> None:
         """Take one call. Cost: O(its messages).
@@ -69,81 +77,114 @@ class Joiner:
             tools: what the model was shown of them.
             complete: False where the output was cut off.
         """
-        prints = [fingerprint(message) for message in messages]
+        before = self._root
+        for message in messages:
+            before = before.child(message)
+            before.is_asked = True
+        if tools is not None:
+            tools = self._tools.setdefault(json.dumps(tools), tools)
         for index, output in enumerate(outputs):
-            depth, session = self._root.continued(prints, hint) if index == 0 else (0, None)
-            if session is None:
-                session = Joined(hint, line)
-                session.model, session.tools = model, tools
-                self.sessions.append(session)
-            elif session.cut_node is not None:
-                self._settle(session, depth)
-            session.messages += [message.as_context() for message in messages[depth:]]
-            before = self._root.insert(prints)
-            after = before.child(fingerprint(output))
-            session.messages.append(output)
-            after.ended.append(session)
-            if not complete:
-                before.cut.append(session)
-                session.cut_node = after
+            session = Joined(hint, line, model, tools)
+            after = before.child(output)
+            after.is_whole = after.is_whole or complete
+            self._calls.append(_Call(session, before, output, complete, goes_on=index == 0))
 
-    def _settle(self, session: Joined, depth: int) -> None:
-        """A session with a cut output goes on: with it, or from before it."""
-        if depth < len(session.messages):
-            session.messages.pop()
-            self.taken_back += 1
-        session.cut_node = None
+    def sessions(self) -> list[Joined]:
+        """All sessions in the order of their first calls. To be called once, after the last call."""
+        found: list[Joined] = []
+        for call in self._calls:
+            before, after = call.before, call.before.child(call.output)
+            taken = before.take(call.session.hint) if call.goes_on else None
+            if taken is None:
+                session, depth = call.session, 0
+                found.append(session)
+            else:
+                session, depth = taken
+                if depth < len(session.messages):
+                    session.messages.pop()
+                    self.taken_back += 1
+            path = list(before.path())
+            session.messages += [message.as_context() for message in path[depth:]]
+            session.messages.append(call.output)
+            after.ended.append(session)
+            if not call.complete and (after.is_whole or not after.is_asked):
+                before.cut.append((session, after))
+        return found
+
+
+class _Call:
+    """One output of one call."""
+
+    __slots__ = ("before", "complete", "goes_on", "output", "session")
+
+    def __init__(
+        self, session: Joined, before: _Node, output: Message, complete: bool, *, goes_on: bool
+    ) -> None:
+        self.session = session
+        self.before = before
+        self.output = output
+        self.complete = complete
+        self.goes_on = goes_on
 
 
 class _Node:
     """A message in the tree of all conversations."""
 
-    __slots__ = ("children", "cut", "ended")
+    __slots__ = ("children", "cut", "depth", "ended", "is_asked", "is_whole", "message", "parent")
 
-    def __init__(self) -> None:
+    def __init__(self, parent: _Node | None, message: Message | None) -> None:
+        self.parent = parent
+        self.message = message
+        self.depth: int = 0 if parent is None else parent.depth + 1
         self.children: dict[Print, _Node] = {}
+        self.is_asked = False
+        """Whether it is part of a request."""
+        self.is_whole = False
+        """Whether it is an output that was not cut off."""
         self.ended: list[Joined] = []
         """Sessions that end here."""
-        self.cut: list[Joined] = []
-        """Sessions that end one message later, with an output that was cut off."""
+        self.cut: list[tuple[Joined, _Node]] = []
+        """Sessions that end one message later, there, with an output that was cut off."""
 
-    def continued(self, prints: Sequence[Print], hint: str | None) -> tuple[int, Joined | None]:
-        """Take out (number of messages, session) of the longest session that the messages begin with."""
-        path = [self]
-        for fingerprint_ in prints:
-            child = path[-1].children.get(fingerprint_)
-            if child is None:
-                break
-            path.append(child)
-        for depth in range(len(path) - 1, 0, -1):
-            node = path[depth]
-            session = _chosen(node.ended, hint) or _chosen(node.cut, hint)
-            if session is None:
-                continue
-            if session in node.ended:
-                node.ended.remove(session)
-                if session.cut_node is node:
-                    path[depth - 1].cut.remove(session)
-            else:
-                node.cut.remove(session)
-                if session.cut_node is not None:
-                    session.cut_node.ended.remove(session)
-            return depth, session
-        return 0, None
-
-    def child(self, fingerprint_: Print) -> "_Node":
+    def child(self, message: Message) -> _Node:
         """The node of the next message, made if need be."""
-        return self.children.setdefault(fingerprint_, _Node())
+        key = _fingerprint(message)
+        if key not in self.children:
+            self.children[key] = _Node(self, message)
+        return self.children[key]
 
-    def insert(self, prints: Sequence[Print]) -> "_Node":
-        """The node of this conversation, made if need be."""
-        node = self
-        for fingerprint_ in prints:
-            node = node.child(fingerprint_)
-        return node
+    def path(self) -> Iterator[Message]:
+        """The messages down to here."""
+        found: list[Message] = []
+        node: _Node | None = self
+        while node is not None and node.message is not None:
+            found.append(node.message)
+            node = node.parent
+        return reversed(found)
+
+    def take(self, hint: str | None) -> tuple[Joined, int] | None:
+        """Take out the session that goes on here, with the number of its messages that do.
+
+        That is the longest of those that end on the way here, with an output that was cut off not counted.
+        """
+        node: _Node | None = self
+        while node is not None and node.parent is not None:
+            session = _chosen(node.ended, hint)
+            if session is not None:
+                node.ended.remove(session)
+                node.parent.cut = [item for item in node.parent.cut if item[0] is not session]
+                return session, node.depth
+            session = _chosen([item[0] for item in node.cut], hint)
+            if session is not None:
+                (after,) = (item[1] for item in node.cut if item[0] is session)
+                after.ended.remove(session)
+                node.cut = [item for item in node.cut if item[0] is not session]
+                return session, node.depth
+            node = node.parent
+        return None
 
 
-def fingerprint(message: Message) -> Print:
+def _fingerprint(message: Message) -> Print:
     """What makes two messages the same one, sent again."""
     if message.role == "assistant":
         calls = tuple((call.name, _canonical(call.arguments)) for call in message.tool_calls)
@@ -151,7 +192,7 @@ def fingerprint(message: Message) -> Print:
     content = message.content
     if message.role == "system" and _VOLATILE in content:
         content = "\n".join(line for line in content.split("\n") if not line.startswith(_VOLATILE))
-    return (message.role, content)
+    return (message.role, content, message.tool_call_id)
 
 
 def _chosen(sessions: list[Joined], hint: str | None) -> Joined | None:

@@ -79,7 +79,7 @@ class OpenAiLog(Importer):
 
     def finish(self) -> Iterator[TraceSession]:
         """Return all sessions in the order of their first calls."""
-        everything = [call for joiner in self._joiners.values() for call in joiner.sessions]
+        everything = [call for joiner in self._joiners.values() for call in joiner.sessions()]
         counts: dict[str, int] = {}
         for call in sorted(everything, key=lambda call: call.line):
             name = self.context.stem if call.hint is None else call.hint

@@ -86,18 +86,16 @@ class Recording(Importer):
 
     def finish(self) -> Iterator[TraceSession]:
         """Return all sessions in the order of their first calls."""
+        sessions = self._joiner.sessions()
         if self._joiner.taken_back:
             self.context.note(f"{self._joiner.taken_back} outputs that were cut off and asked for again")
         counts: dict[str, int] = {}
-        for joined in self._joiner.sessions:
+        for joined in sessions:
             name = joined.hint or self.context.stem
             counts[name] = counts.get(name, 0) + 1
+            session_id = numbered(name, counts[name])
             yield self.session(
-                numbered(name, counts[name]),
-                joined.messages,
-                joined.line,
-                model=joined.model,
-                tools=joined.tools,
+                session_id, joined.messages, joined.line, model=joined.model, tools=joined.tools
             )
 
     # -- the completions API ----------------------------------------------------------------------------------
@@ -117,7 +115,7 @@ class Recording(Importer):
             Message("assistant", content_text(choice.get("text"), f"response.choices[{index}].text"))
             for index, choice in enumerate(items(response.get("choices")))
         ]
-        for output in outputs:
+        for output in filter(lambda output: output.content, outputs):
             text = prompt + output.content
             self._lengths.add(len(text))
             self._texts[_digest(text)] = [*messages, output]
