@@ -17,6 +17,7 @@ written before, so a suffix tree proposes it and the target model checks the who
 _EPILOG = """\
 start here:
   suffixspec replay traces/swebench.jsonl      how much faster would this recorded loop run?
+  suffixspec serve                             a server for agents, by OpenAI's and Anthropic's APIs
   suffixspec chat                              talk with a small model, see what it copies
   suffixspec COMMAND --help                    explains a command, with examples
 """
@@ -30,6 +31,7 @@ def build_parser() -> argparse.ArgumentParser:
     import suffixspec.estimate
     import suffixspec.recorder.command
     import suffixspec.replay.command
+    import suffixspec.server.command
     import suffixspec.trace.convert
 
     parser = argparse.ArgumentParser(
@@ -44,6 +46,7 @@ def build_parser() -> argparse.ArgumentParser:
     suffixspec.trace.convert.add_parser(subparsers)
     suffixspec.estimate.add_parser(subparsers)
     suffixspec.recorder.command.add_parser(subparsers)
+    suffixspec.server.command.add_parser(subparsers)
     suffixspec.engine.chat_command.add_parser(subparsers)
     suffixspec.engine.generate_command.add_parser(subparsers)
     suffixspec.engine.doctor_command.add_parser(subparsers)

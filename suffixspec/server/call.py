@@ -1,0 +1,164 @@
+"""One request as the scheduler sees it, whatever API it came by, and what happens to it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from suffixspec.server.errors import ApiError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from suffixspec.engine.reply import Reply
+    from suffixspec.verify.logprobs import TokenLogprobs
+
+Api = Literal["chat", "completions", "responses", "messages"]
+Reason = Literal["stop", "length"]
+
+
+@dataclass
+class Prompt:
+    """What an output follows: a conversation, or a text or token ids that go on."""
+
+    messages: list[dict[str, Any]] | None = None
+    """In OpenAI's form; None: ``text`` or ``token_ids`` go on as they stand."""
+    tools: list[dict[str, Any]] | None = None
+    """For the chat template."""
+    text: str = ""
+    """The text that the model is shown."""
+    token_ids: NDArray[np.int32] | None = None
+    """int32 [n]: the text as its tokenizer encodes it. What a session makes of it may differ, where it puts
+    its own earlier outputs back."""
+
+
+@dataclass
+class Begun:
+    """The call is being worked on: its prompts were in order, and how much of the first one was cached."""
+
+    prompt_tokens: int
+    cached_tokens: int
+
+
+@dataclass
+class Piece:
+    """What one step added to an output."""
+
+    output: int
+    text: str
+    token_ids: list[int] = field(default_factory=list)
+    """Without an end token."""
+    logprobs: list[TokenLogprobs] = field(default_factory=list)
+    """One for each of ``token_ids``, where they were asked for."""
+
+
+@dataclass
+class Ended:
+    """An output is complete."""
+
+    output: int
+    reason: Reason
+    stop: str | None
+    """The stop string that ended it."""
+    reply: Reply
+
+
+@dataclass
+class Failed:
+    """The call has come to nothing, or to no more."""
+
+    error: ApiError
+
+
+@dataclass
+class Gone:
+    """The client went away."""
+
+
+Event: TypeAlias = Begun | Piece | Ended | Failed | Gone
+
+
+class Call:
+    """A request on its way: what is asked for, and its events, from the scheduler's thread to the server's.
+
+    Args:
+        api: whose form.
+        namespace: whose history and sessions.
+        prompts: one; several in a completion of several prompts.
+        n: outputs of each prompt; output i of prompt p has the number p·n + i.
+        sampling: fields of ``SamplingParams``.
+        hints: the client's names for the loop that it belongs to, the most trusted first.
+        tool_choice: "auto", "none", "required" or OpenAI's object.
+        prediction: text that the output is likely to repeat.
+        response_format: OpenAI's object, which constrains the output.
+        ignored: fields of the request that had no effect.
+        stream: whether the client reads the output as it comes.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        namespace: str,
+        prompts: list[Prompt],
+        *,
+        n: int = 1,
+        sampling: dict[str, Any] | None = None,
+        hints: Sequence[str] = (),
+        tool_choice: Any = "auto",
+        prediction: str | None = None,
+        response_format: dict[str, Any] | None = None,
+        ignored: Sequence[str] = (),
+        stream: bool = False,
+    ) -> None:
+        self.api: Api = api
+        self.namespace = namespace
+        self.prompts = prompts
+        self.n = n
+        self.sampling = dict(sampling or {})
+        self.hints = tuple(hints)
+        self.tool_choice = tool_choice
+        self.prediction = prediction
+        self.response_format = response_format
+        self.ignored = list(ignored)
+        self.stream = stream
+        self.arrived = time.monotonic()
+        self.deadline: float | None = None
+        """On the clock of ``time.monotonic``."""
+        self.session: str | None = None
+        """The name of the engine's session that served it, once one did."""
+        self.begun = False
+        """Whether ``Begun`` was posted."""
+        self.cancelled = False
+        self._deliver: Callable[[Event], None] | None = None
+        self._early: list[Event] = []
+
+    @property
+    def outputs(self) -> int:
+        """How many outputs there will be."""
+        return len(self.prompts) * self.n
+
+    def connect(self) -> asyncio.Queue[Event]:
+        """A queue of the running event loop that gets every event, those so far included."""
+        loop = asyncio.get_running_loop()
+        events: asyncio.Queue[Event] = asyncio.Queue()
+
+        def deliver(event: Event) -> None:
+            with contextlib.suppress(RuntimeError):  # the loop was closed: nobody listens any more
+                loop.call_soon_threadsafe(events.put_nowait, event)
+
+        early, self._deliver = self._early, deliver
+        for event in early:
+            deliver(event)
+        return events
+
+    def post(self, event: Event) -> None:
+        """Tell whoever listens. From the scheduler's thread."""
+        if self._deliver is None:
+            self._early.append(event)
+        else:
+            self._deliver(event)

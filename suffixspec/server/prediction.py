@@ -1,0 +1,38 @@
+"""Predicted Outputs: text that the client expects to come out again.
+
+It is draft material for this one call: it decides what is proposed, never what comes out. Of its tokens those that
+were proposed and came out count as accepted, those that were proposed and did not as rejected, each once. Rejected
+ones are not part of ``completion_tokens``: unlike at OpenAI's, nobody pays for them.
+"""
+
+from __future__ import annotations
+
+from suffixspec.server.fields import Fields
+
+
+def read_prediction(fields: Fields) -> str | None:
+    """The text of a request's ``prediction``.
+
+    Raises:
+        ApiError: not ``{"type": "content", "content": …}`` with a string or text parts.
+    """
+    prediction = fields.object("prediction")
+    if prediction is None:
+        return None
+    if prediction.get("type") != "content":
+        raise prediction.refuse("type", '"content"')
+    content = prediction.get("content")
+    if isinstance(content, str):
+        return content
+    if not isinstance(content, list):
+        raise prediction.refuse("content", "a string or an array of text parts")
+    texts = []
+    for number, part in enumerate(content):
+        inner = Fields(part, f"{prediction.path('content')}[{number}].")
+        if inner.get("type") != "text":
+            raise inner.refuse("type", '"text"')
+        text = inner.text("text")
+        if text is None:
+            raise inner.refuse("text", "a string")
+        texts.append(text)
+    return "".join(texts)

@@ -1,0 +1,34 @@
+"""``response_format``: outputs that are bound to a form."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from suffixspec.server.fields import Fields
+
+if TYPE_CHECKING:
+    from suffixspec.server.service import Service
+
+
+def read_response_format(value: Any, service: Service) -> dict[str, Any] | None:
+    """Check a ``response_format`` of chat completions' form; None for free text.
+
+    Raises:
+        ApiError: an unknown type, a missing schema, or one that cannot be followed.
+    """
+    if value is None:
+        return None
+    fields = Fields(value, "response_format.")
+    kind = fields.get("type")
+    if kind == "text":
+        return None
+    if kind == "json_schema":
+        schema = fields.object("json_schema")
+        if schema is None or schema.object("schema") is None:
+            raise fields.refuse("json_schema", 'an object with a "schema"')
+        schema.text("name")
+        schema.flag("strict")
+    elif kind != "json_object":
+        raise fields.refuse("type", "one of text, json_object, json_schema")
+    service.constraint(fields.value)  # what cannot be followed is refused now, not in the middle
+    return fields.value
