@@ -57,6 +57,15 @@ class Branch:
         """Cut back to the first ``length`` tokens. Cost: O(1)."""
         self.cache.truncate(length)
 
+    def copy(self, other: Branch, length: int) -> None:
+        """Hold the first ``length`` tokens of another branch, and nothing else; there is room for them.
+
+        Cost: copies their KV, in memory.
+        """
+        self.cut(0)
+        self._write(other.token_ids[:length])
+        self.cache.copy(other.cache, length)
+
     def prefill(self, target: Target, token_ids: NDArray[np.int32]) -> None:
         """Append int32 [n] tokens: one causal forward."""
         self._write(token_ids)

@@ -67,24 +67,57 @@ class Branches:
         """The branch to decode ``token_ids`` (int32 [n], n >= 1) on, cut back to what they have in common.
 
         The owner's branch with the longest common prefix, if no more is lost by cutting it back than is kept
-        (or next to nothing); else a new one, so that a side request does not destroy the main branch. The
-        last token never keeps its KV: the first step's forward begins with it.
+        (or next to nothing); else a new one, so that a side request does not destroy the main branch. What
+        they have in common is copied into it, not computed again. Where there is no memory for two, or the
+        owner may have no more, the branch is cut back all the same. The last token never keeps its KV: the
+        first step's forward begins with it.
 
         Args:
             owner: whose branch.
             token_ids: the prompt.
-            new: makes an empty branch.
+            new: makes an empty branch with room for the prompt; others may leave for it.
+
+        Raises:
+            OutOfMemoryError: there is no memory for a new branch, and none that could be cut back.
+
+        Cost: O(n) per branch of the owner; a copy of the common prefix's KV for a new branch.
         """
-        branch, common = self.best(owner, token_ids)
+        source, common = self.best(owner, token_ids)
         common = min(common, token_ids.shape[0] - 1)
-        if branch is None or len(branch) - common > max(common, _SMALL_LOSS):
-            own = self.of(owner)
-            if len(own) >= self._per_owner:
-                self.drop(own[0])
-            branch = new()
-        else:
-            branch.cut(common)
+        branch = None
+        if source is None or len(source) - common > max(common, _SMALL_LOSS):
+            branch = self._fork(owner, source if common else None, common, new)
+        if branch is None:
+            assert source is not None  # a fork of nothing is a branch, or an error
+            source.cut(common)
+            branch = source
         self.use(branch)
+        return branch
+
+    def _fork(
+        self, owner: Hashable, source: Branch | None, common: int, new: Callable[[], Branch]
+    ) -> Branch | None:
+        """A new branch that begins with the first ``common`` tokens of ``source``, which stays as it is.
+
+        None where both cannot be had; without a source, that is an error.
+        """
+        others = [branch for branch in self.of(owner) if branch is not source]
+        if len(others) + (source is not None) >= self._per_owner:
+            if not others:
+                return None
+            self.drop(others[0])
+        if source is None:
+            return new()
+        was_pinned = id(source) in self._pinned
+        self.pin(source)  # or it might leave for the new one
+        try:
+            branch = new()
+            branch.copy(source, common)
+        except OutOfMemoryError:
+            return None
+        finally:
+            if not was_pinned:
+                self.unpin(source)
         return branch
 
     def use(self, branch: Branch) -> None:
@@ -115,15 +148,18 @@ class Branches:
         """Evict other branches until ``more`` bytes for ``branch`` fit into the budget.
 
         Raises:
-            OutOfMemoryError: the branch alone, or with those that are being decoded, exceeds the budget.
+            OutOfMemoryError: the branch alone, or with those that are being decoded, exceeds the budget. Then
+                none was evicted.
         """
-        while self.nbytes + more > self.budget_bytes:
-            if not self._evict_one(branch):
-                raise OutOfMemoryError(
-                    f"expected at most {self.budget_bytes:,} bytes of KV (kv_bytes), got "
-                    f"{self.nbytes + more:,} for {len(branch):,} tokens and what is being decoded beside "
-                    "them; raise kv_bytes, shorten the prompt or lower max_tokens"
-                )
+        staying = sum(one.nbytes for one in self._by_use.values() if one is branch or id(one) in self._pinned)
+        if staying + more > self.budget_bytes:
+            raise OutOfMemoryError(
+                f"expected at most {self.budget_bytes:,} bytes of KV (kv_bytes), got "
+                f"{staying + more:,} for {len(branch):,} tokens and what is being decoded beside "
+                "them; raise kv_bytes, shorten the prompt or lower max_tokens"
+            )
+        while self.nbytes + more > self.budget_bytes and self._evict_one(branch):
+            pass
 
     def evict_others(self, branch: Branch) -> int:
         """Evict every branch but this one and those being decoded; return how many."""

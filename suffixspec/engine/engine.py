@@ -14,6 +14,7 @@ from suffixspec.draft import Drafter, HistoryMode, IndexDrafter
 from suffixspec.engine.branch import Branch
 from suffixspec.engine.branches import Branches
 from suffixspec.engine.control import CostControl
+from suffixspec.engine.memory import with_retry
 from suffixspec.engine.reply import Reply
 from suffixspec.engine.session import Session
 from suffixspec.target.memory import free_bytes
@@ -174,9 +175,13 @@ class Engine:
             del self._sessions[session.namespace, session.name]
 
     def new_branch(self, owner: tuple[str, str], slots: int) -> Branch:
-        """An empty branch with room for ``slots`` tokens; other branches may leave for it."""
+        """An empty branch with room for ``slots`` tokens; other branches may leave for it.
+
+        Raises:
+            OutOfMemoryError: the budget or the memory does not hold it.
+        """
         branch = Branch(self.target.new_cache(1), owner)
-        self.reserve(branch, slots)
+        with_retry(lambda: self.reserve(branch, slots), self.branches, branch)
         return branch
 
     def capacity(self, tokens: int) -> int:

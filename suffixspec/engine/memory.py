@@ -48,7 +48,7 @@ def with_retry(action: Callable[[], T], branches: Branches, branch: Branch) -> T
         if not is_out_of_memory(error):
             raise
         raise OutOfMemoryError(
-            f"expected memory for a forward behind {len(branch):,} tokens, got none, even after evicting "
+            f"expected memory to go on behind {len(branch):,} tokens, got none, even after evicting "
             f"{evicted} other branches; lower prefill_chunk, max_nodes or kv_bytes, shorten the prompt, or "
             f"load the model in a smaller dtype ({error})"
         ) from error

@@ -123,6 +123,24 @@ class KVCache(Cache):
                 if layer.capacity < wanted:
                     layer.grow(wanted)
 
+    def copy(self, other: "KVCache", length: int) -> None:
+        """Hold the first ``length`` committed tokens of another cache of the same model, and nothing else.
+
+        Raises:
+            ValueError: the other does not hold as many, or there is no room for them here.
+
+        Cost: copies ``length`` slots per layer, in memory.
+        """
+        most = min(other.length, self.capacity)
+        if not 0 <= length <= most:
+            raise ValueError(f"expected to copy 0 … {most} tokens, got {length}")
+        self.truncate(0)
+        with torch.inference_mode():
+            for index, layer in self._stores.items():
+                source = other._stores[index]
+                layer.write(0, source.keys[:, :, :length], source.values[:, :, :length])
+        self.commit(length)
+
     def truncate(self, length: int) -> None:
         """Cut back to the first ``length`` tokens. Cost: none.
 

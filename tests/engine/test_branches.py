@@ -26,6 +26,11 @@ class FakeCache:
         """Cut back."""
         self.length = length
 
+    def copy(self, other: "FakeCache", length: int) -> None:
+        """Take over."""
+        assert length <= other.length
+        self.length = length
+
     def keep(self, slots) -> None:
         """Commit."""
         self.length += len(slots)
@@ -70,14 +75,82 @@ def test_the_last_token_of_a_prompt_never_keeps_its_kv():
 
 
 def test_a_side_request_does_not_destroy_a_long_branch():
-    """A prompt that has little in common with a long branch gets one of its own."""
+    """A prompt that has little in common with a long branch gets one of its own, with a copy of that little."""
     long = branch(*range(300))
     fresh = branch()
     branches = pool(long)
     assert branches.take("me", ids(*range(50), 999), lambda: fresh) is fresh
-    assert len(long) == 300
+    assert fresh.token_ids.tolist() == list(range(50))
+    assert long.token_ids.tolist() == list(range(300))
     assert len(branches) == 2
     assert branches.take("me", ids(*range(300), 301), never) is long
+
+
+def test_the_last_token_of_a_side_request_is_not_copied():
+    """A prompt that a long branch begins with leaves one token for the first step's forward."""
+    fresh = branch()
+    assert pool(branch(*range(300))).take("me", ids(*range(50)), lambda: fresh) is fresh
+    assert fresh.token_ids.tolist() == list(range(49))
+
+
+def test_what_is_copied_from_does_not_leave_for_the_copy():
+    """Making room for a side request evicts other branches, though used more recently; later this one too."""
+    main, other = branch(*range(300)), branch(7, owner="you")
+    branches = pool(main, other, budget_bytes=2500)
+    made = branch()
+
+    def new() -> Branch:
+        branches.make_room(1000, made)
+        return made
+
+    assert branches.take("me", ids(*range(50), 999), new) is made
+    assert (branches.of("me"), branches.of("you")) == ([main, made], [])
+    branches.make_room(1000, made)
+    assert branches.of("me") == [made]
+    branches.check()
+
+
+@pytest.mark.parametrize("limit", ["budget", "branches", "memory"])
+def test_where_a_side_request_can_have_no_branch_the_main_one_is_cut_back(limit):
+    """No room for both, one branch allowed, no memory: the prefix is kept, and nobody leaves for what cannot be."""
+    main, other = branch(*range(300), capacity=300), branch(7, owner="you")
+    limits = {"budget": {"budget_bytes": 4500}, "branches": {"per_owner": 1}, "memory": {}}
+    branches = pool(main, other, **limits[limit])
+
+    def new() -> Branch:
+        if limit == "memory":
+            raise OutOfMemoryError("no memory")
+        assert limit == "budget", "a new branch was made"
+        branches.make_room(2000, branch())
+        raise AssertionError("there was room")
+
+    assert branches.take("me", ids(*range(50), 999), new) is main
+    assert main.token_ids.tolist() == list(range(50))
+    assert branches.of("you") == [other]
+    branches.make_room(branches.budget_bytes - 3000, main)
+    assert branches.of("you") == []
+    branches.check()
+
+
+def test_what_is_being_decoded_stays_so_while_it_is_copied():
+    """A pinned branch is pinned after a copy of it was made, and one that was not is not."""
+    for pinned in (True, False):
+        main, fresh = branch(*range(300)), branch()
+        branches = pool(main)
+        if pinned:
+            branches.pin(main)
+        branches.take("me", ids(*range(50), 999), lambda fresh=fresh: fresh)
+        assert branches.evict_others(fresh) == (0 if pinned else 1)
+
+
+def test_of_an_owners_branches_the_one_that_is_copied_from_does_not_leave():
+    """With as many branches as allowed, the least recently used of the others is dropped."""
+    made = [branch(*range(1000 * i, 1000 * i + 200)) for i in range(2)]
+    branches = pool(*made, per_owner=2)
+    fresh = branch()
+    branches.take("me", ids(*range(50), 999), lambda: fresh)
+    assert branches.of("me") == [made[0], fresh]
+    assert len(fresh) == 50
 
 
 def test_a_branch_of_which_most_is_kept_is_cut_back():
@@ -124,6 +197,9 @@ def test_a_branch_being_decoded_stays():
     branches.pin(a)
     with pytest.raises(OutOfMemoryError, match=r"at most 3,000 bytes of KV .* got 3,500.*raise kv_bytes"):
         branches.make_room(1500, c)
+    assert branches.of("a") == [a]
+    assert branches.of("b") == [b], "nobody leaves for what cannot be"
+    branches.make_room(1000, c)
     assert branches.of("a") == [a]
     assert branches.of("b") == []
     branches.unpin(a)

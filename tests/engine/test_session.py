@@ -96,6 +96,73 @@ def test_a_side_request_gets_a_branch_of_its_own(engine):
     assert again.token_ids == engine.plain(session.prompt_ids, **LONG).token_ids
 
 
+def kv(branch) -> list:
+    """Copies of all that a branch holds."""
+    stores = [store for layer in branch.cache.layers for store in (layer.keys, layer.values)]
+    return [branch.token_ids.tolist(), *(store[:, :, : len(branch)].clone() for store in stores)]
+
+
+def same(a: list, b: list) -> bool:
+    return a[0] == b[0] and all(bool((x == y).all()) for x, y in zip(a[1:], b[1:], strict=True))
+
+
+def test_a_side_request_prefills_only_what_no_branch_holds(engine, tiny_target):
+    """The common prefix is copied: forwards and tokens are those of the rest, and the main branch stays."""
+    session = engine.session("main")
+    shared, rest, aside = prompt(1, 60), prompt(2, 200), prompt(3, 30)
+    session.generate(shared + rest, **LONG)
+    (main,) = engine.branches.of(("default", "main"))
+    before = kv(main)
+    tiny_target.prefills.clear()
+    side = session.generate(shared + aside, **LONG)
+    assert tiny_target.prefills == [29]
+    assert (side.cached_tokens, side.counts.prefilled, side.counts.prefill_forwards) == (60, 29, 1)
+    assert same(kv(main), before)
+    assert side.token_ids == engine.plain(shared + aside, **LONG).token_ids
+    miss = session.explain_miss()
+    assert miss.token == side.cached_tokens
+    assert miss.lost_tokens == len(main) - 60
+    # The main loop goes on as if nothing had been, and so does the side's own.
+    again = session.generate([*before[0], 5, 6], **LONG)
+    assert again.cached_tokens == len(before[0])
+    assert session.explain_miss() is None
+    assert again.token_ids == engine.plain([*before[0], 5, 6], **LONG).token_ids
+    further = [*shared, *aside, *side.token_ids, 7]
+    more = session.generate(further, **LONG)
+    assert more.cached_tokens >= len(further) - 2
+    assert more.token_ids == engine.plain(further, **LONG).token_ids
+    engine.branches.check()
+
+
+def test_side_requests_of_another_session_or_namespace_share_nothing(engine):
+    """Only a session's own branches are copied from."""
+    shared = prompt(1, 60)
+    engine.session("s", "a").generate(shared + prompt(2, 200), max_tokens=2)
+    for name, namespace in (("t", "a"), ("s", "b")):
+        assert engine.session(name, namespace).generate([*shared, 9], max_tokens=2).cached_tokens == 0
+
+
+def test_random_side_requests_are_plain_decodings_and_cost_what_is_new(tiny_target):
+    """Over random prompts that share prefixes, in little memory: the same tokens, each prefilled or there already."""
+    for seed in range(3):
+        rng = random.Random(seed)
+        engine = Engine(tiny_target, TOKENIZER, kv_bytes=900 * tiny_target.slot_bytes, branches_per_session=3)
+        session = engine.session("s")
+        texts = [prompt(seed, 40)]
+        for _ in range(12):
+            base = rng.choice(texts)
+            ids = base[: rng.randint(1, len(base))] + prompt(rng.randrange(10**6), rng.randint(1, 120))
+            ids = ids[:250]
+            tiny_target.prefills.clear()
+            reply = session.generate(ids, max_tokens=6, logit_bias={EOS: -100.0})
+            assert sum(tiny_target.prefills) == len(ids) - 1 - reply.cached_tokens, f"seed {seed}"
+            wanted = engine_free(tiny_target).plain(ids, max_tokens=6, logit_bias={EOS: -100.0})
+            assert reply.token_ids == wanted.token_ids, f"seed {seed}"
+            engine.branches.check()
+            assert engine.branches.nbytes <= engine.branches.budget_bytes
+            texts.append([*ids, *reply.token_ids])
+
+
 def test_a_prompt_is_prefilled_in_chunks_with_progress(tiny_target):
     """Chunks of the given size, and a call after each with what is done of all."""
     engine = Engine(tiny_target, TOKENIZER, kv_bytes=1 << 26, prefill_chunk=16)
@@ -269,6 +336,54 @@ def test_out_of_memory_evicts_the_other_branches_and_tries_again(tiny_target, mo
     assert engine.session("s").generate(ids, **LONG).token_ids == wanted
     assert engine.branches.of(("default", "other")) == []
     assert engine.branches.evicted == 1
+
+
+@pytest.mark.parametrize("failures", [1, 2])
+def test_out_of_memory_for_a_side_requests_branch(tiny_target, monkeypatch, failures):
+    """Once: other sessions' branches leave, the one that is copied from stays. Twice: it is cut back and goes on."""
+    from suffixspec.target.cache import KVLayer
+
+    engine = Engine(tiny_target, TOKENIZER, kv_bytes=1 << 26)
+    engine.session("other").generate(prompt(1, 30), max_tokens=2)
+    session = engine.session("s")
+    shared = prompt(2, 60)
+    session.generate(shared + prompt(3, 200), max_tokens=2)
+    (main,) = engine.branches.of(("default", "s"))
+    grow, left = KVLayer.grow, [MemoryError("no memory")] * failures
+
+    def fails(layer, capacity):
+        if left:
+            raise left.pop()
+        grow(layer, capacity)
+
+    monkeypatch.setattr(KVLayer, "grow", fails)
+    ids = shared + prompt(4, 20)
+    reply = session.generate(ids, **LONG)
+    assert not left
+    assert reply.cached_tokens == 60
+    assert engine.branches.of(("default", "other")) == []
+    branches = engine.branches.of(("default", "s"))
+    assert branches[0] is main
+    assert len(branches) == (2 if failures == 1 else 1)
+    assert reply.token_ids == engine_free(tiny_target).plain(ids, **LONG).token_ids
+    undisturbed(engine, session, ids)
+
+
+def test_out_of_memory_for_a_first_branch_says_what_to_lower(tiny_target, monkeypatch):
+    """No memory for a branch of its own, twice: the advice, not the allocator's error; usable afterwards."""
+    from suffixspec.target.cache import KVLayer
+
+    def fails(layer, capacity):
+        raise MemoryError("no memory")
+
+    engine = Engine(tiny_target, TOKENIZER, kv_bytes=1 << 26)
+    session = engine.session("s")
+    ids = prompt(3, 30)
+    with monkeypatch.context() as patch:
+        patch.setattr(KVLayer, "grow", fails)
+        with pytest.raises(OutOfMemoryError, match="lower prefill_chunk, max_nodes or kv_bytes"):
+            session.generate(ids, **LONG)
+    undisturbed(engine, session, ids)
 
 
 def test_out_of_memory_twice_says_what_to_lower_and_leaves_the_session_usable(tiny_target, monkeypatch):

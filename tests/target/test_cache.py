@@ -65,6 +65,30 @@ def test_only_ascending_slots_of_the_last_forward_can_be_kept(cache: KVCache, sl
         cache.keep([0])
 
 
+def test_a_copy_holds_the_first_tokens_and_shares_nothing(cache: KVCache) -> None:
+    """Of another cache's committed tokens the first, in place of what was there; both go on independently."""
+    write(cache, [1, 2, 3, 4])
+    cache.commit(4)
+    other = KVCache([SHAPE, None, SHAPE], capacity=7)
+    write(other, [50, 51, 52, 53, 54])
+    other.commit(5)
+    other.copy(cache, 3)
+    assert marks(other) == [1, 2, 3]
+    assert other.capacity == 7
+    write(other, [60])
+    other.commit(1)
+    write(cache, [5, 6])
+    cache.keep([1])
+    assert marks(other) == [1, 2, 3, 60]
+    assert marks(cache) == [1, 2, 3, 4, 6]
+    other.copy(cache, 0)
+    assert other.length == 0
+    with pytest.raises(ValueError, match=r"expected to copy 0 … 5 tokens, got 6"):
+        other.copy(cache, 6)  # slots beyond what is committed are nobody's
+    with pytest.raises(ValueError, match=r"expected to copy 0 … 2 tokens, got 3"):
+        KVCache([SHAPE, None, SHAPE], capacity=2).copy(cache, 3)
+
+
 def test_growing_keeps_the_content(cache: KVCache) -> None:
     """By a fifth at least, in the middle of a step too; a smaller wish changes nothing."""
     write(cache, [1, 2, 3, 4, 5, 6])
