@@ -1,6 +1,8 @@
 """The generational index keeps the newest sequences under its budget, and its cursors survive evictions."""
 
+import gc
 import itertools
+import weakref
 
 import numpy as np
 import pytest
@@ -280,6 +282,38 @@ def test_a_long_match_is_exact_while_nothing_is_added():
     assert cursor.matches()[0].length == 300
     index.add([1, 2, 3])
     assert_matches(index, cursor.matches(), text[50:350], exact=False)
+
+
+@pytest.mark.parametrize("generations", [2, 3])
+def test_an_idle_cursor_keeps_no_dropped_generation(generations):
+    """What the index drops is freed while cursors stand idle, and they match as before when used again."""
+    index = GenerationalIndex(budget_bytes=generations * SMALL // 2, generations=generations)
+    rng = np.random.default_rng(1)
+    index.add(rng.integers(0, 4, 60))
+    fed = rng.integers(0, 4, 100)
+    idle, asked = index.cursor(), index.cursor()
+    for cursor in (idle, asked):
+        cursor.extend(fed)
+        cursor.arguments()
+    dropped = index.epoch + generations
+    freed = [weakref.ref(part) for tree in index.trees for part in (tree, *tree.arrays, tree.state)]
+    while index.epoch < dropped:
+        asked.matches()
+        index.add(rng.integers(0, 4, 60))
+    gc.collect()
+    assert [reference() for reference in freed] == [None] * len(freed)
+    assert idle.matches() == asked.matches()
+    fresh = index.cursor()
+    fresh.extend(fed[-CURSOR_WINDOW:])
+    assert idle.matches() == fresh.matches()
+
+
+def test_a_cursor_is_freed_before_its_index():
+    """An index keeps no cursor that nobody else keeps."""
+    index = GenerationalIndex(budget_bytes=SMALL)
+    forgotten = weakref.ref(index.cursor())
+    gc.collect()
+    assert forgotten() is None
 
 
 @pytest.mark.kernels
