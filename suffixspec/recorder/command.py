@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import socket
-import sys
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -112,7 +111,7 @@ def _serve(args: argparse.Namespace, recorder: Recorder) -> int:
             timeout_graceful_shutdown=3,
         )  # fmt: skip
         uvicorn.Server(config).run(sockets=[listener])
-    sys.stderr.write(f"suffixspec: {proxy.recorded:,} calls recorded\n")
+    note(f"{proxy.recorded:,} {'call' if proxy.recorded == 1 else 'calls'} recorded")
     return 0
 
 

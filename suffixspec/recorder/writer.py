@@ -53,13 +53,15 @@ class Recorder:
         self._pid = os.getpid()
         with self._thread_lock, self._file_lock():
             head = self._read(0, len(_HEAD)) if self._end() else b""
-            if not _HEAD.startswith(head):
-                os.close(self._fd)
-                raise InputError(
-                    "expected a recording to append to, or no such file yet, got another kind of file",
-                    path=self.path,
-                )
-            self._mend()
+            is_recording = _HEAD.startswith(head)
+            if is_recording:
+                self._mend()
+        if not is_recording:
+            os.close(self._fd)
+            raise InputError(
+                "expected a recording to append to, or no such file yet, got another kind of file",
+                path=self.path,
+            )
 
     def write(self, call: Mapping[str, Any]) -> None:
         """Append one call, as `suffixspec.recorder.new_call` makes it.
