@@ -87,8 +87,7 @@ def render_session(session: "TraceSession", tokenizer: "Tokenizer") -> Iterator[
     piece before the first difference. A message's ``token_ids`` are taken as they are when they decode to
     its text, with or without the end-of-turn token.
 
-    Cost: linear in the new text for encoding (2 MB/s); two renderings of the conversation per turn (1 ms
-        for 200
+    Cost: linear in the new text for encoding (2 MB/s); two renderings of the conversation per turn (1 ms for 200
     messages of 2,000 characters).
 
     Args:

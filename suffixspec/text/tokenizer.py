@@ -8,18 +8,20 @@ import socket
 import urllib.parse
 import urllib.request
 from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
 from suffixspec.errors import InputError
 from suffixspec.text.gguf_tokenizer import cached_conversion, find_smollm2
+from suffixspec.text.pieces import PIECE, encode_in_pieces
 from suffixspec.text.template import PLAIN_TEMPLATE, ChatTemplate
 from suffixspec.text.traits import TemplateTraits, probe_template
 
 if TYPE_CHECKING:
     import tokenizers
+    from transformers import PreTrainedTokenizerFast
 
 SMOLLM2 = "SmolLM2-135M-Instruct"
 """Name of the default tokenizer."""
@@ -102,6 +104,8 @@ class Tokenizer:
     def encode(self, text: str, *, special: bool = True, continues: bool = False) -> list[int]:
         """Token ids of ``text``; nothing is added in front or behind. About 2 MB of text a second.
 
+        Long texts are encoded in pieces (see ``pieces``): memory is that of a piece, besides the ids.
+
         The text of a special token becomes that token wherever it stands, in what a chat template wrote and
         in what a message says alike: a message that quotes a literal ``<|im_end|>`` is encoded with the
         real end-of-turn token. That is what ``apply_chat_template(tokenize=True)`` and the servers built on
@@ -117,6 +121,11 @@ class Tokenizer:
         """
         text = clean(text)
         backend = self._backend if special else self._plain_backend
+        if len(text) <= PIECE:
+            return self._encode(backend, text, continues)
+        return encode_in_pieces(text, partial(self._encode, backend), continues=continues)
+
+    def _encode(self, backend: "tokenizers.Tokenizer", text: str, continues: bool) -> list[int]:
         anchor = self._anchor if continues else None
         if anchor is not None:
             ids = backend.encode(anchor[0] + text, add_special_tokens=False).ids
@@ -154,6 +163,15 @@ class Tokenizer:
             RenderError: the template refused the conversation or failed on it.
         """
         return self.template.render(messages, tools, add_generation_prompt)
+
+    def for_transformers(self) -> "PreTrainedTokenizerFast":
+        """The same vocabulary as a tokenizer of transformers, for libraries that take one.
+
+        Cost: imports transformers, and copies the vocabulary.
+        """
+        from transformers import PreTrainedTokenizerFast
+
+        return PreTrainedTokenizerFast(tokenizer_object=self._backend)
 
     # -- what it is -----------------------------------------------------------------------------------------
 
