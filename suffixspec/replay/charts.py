@@ -74,7 +74,7 @@ def bars(
     rows: Sequence[Bar], *, name: str, reference: float | None = None, reference_label: str = ""
 ) -> Markup:
     """Horizontal bars from 0, with a dashed line at ``reference``."""
-    left, step, top = 150, 38, 6
+    left, step, top = _room([row.label for row in rows]), 38, 6
     right = 20 + 8 * max((len(row.text) for row in rows), default=0)
     bottom = top + step * len(rows)
     largest = max([row.value for row in rows] + ([reference] if reference is not None else []), default=1.0)
@@ -102,7 +102,7 @@ def bars(
 
 def stacks(rows: Sequence[tuple[str, Sequence[Segment]]], *, name: str) -> Markup:
     """Horizontal bars of full width, each cut into shares that add up to 1."""
-    left, step, top = 150, 42, 4
+    left, step, top = _room([label for label, _ in rows]), 42, 4
     width = WIDTH - left - 2
     parts = []
     for index, (label, segments) in enumerate(rows):
@@ -207,6 +207,11 @@ def columns(rows: Sequence[Column], *, name: str, x_label: str) -> Markup:
             parts.append(_text(middle, bottom + 18, row.label, anchor="middle"))
     parts.append(_text((left + right) / 2, bottom + 38, x_label, anchor="middle"))
     return _svg(name, bottom + 44, parts)
+
+
+def _room(labels: Sequence[str]) -> int:
+    """Width for labels at the left: a fixed one, more for longer ones, at most half of the chart."""
+    return min(max(150, 20 + 7 * max((len(label) for label in labels), default=0)), WIDTH // 2)
 
 
 def _svg(name: str, height: float, parts: Sequence[Markup]) -> Markup:

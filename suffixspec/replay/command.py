@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from suffixspec.cost import NAMES as COST_NAMES
 from suffixspec.engine.options import add_device_options, nodes, positive
+from suffixspec.replay.peers import PEERS, make_peer, parse_peers
 
 if TYPE_CHECKING:
     from suffixspec.draft import Drafter
@@ -35,6 +36,8 @@ examples:
       one trace, the default drafter, the cost of a GPU at batch 1
   suffixspec replay traces/swebench.jsonl --drafter all --cost cpu --report report.html
       every drafter, the cost of a small model on a CPU, and a page to look at
+  suffixspec replay traces/swebench.jsonl --compare prompt-lookup,vllm-ngram,automaton
+      other model-free drafters beside ours: same tokens, same acceptance rule, same number of nodes
   suffixspec replay today.jsonl --warm yesterday.jsonl
       what a history of yesterday's sessions is worth today
   suffixspec replay run.traj.json ~/.claude/projects/*/*.jsonl -o json
@@ -47,6 +50,12 @@ words:
   history           off: every turn stands alone; session: the index is carried over a session's turns;
                     namespace: the outputs of earlier sessions are drafted from as well
   cost              t(n), the time of a forward over n tokens; decides how many nodes pay, and the speed-up
+
+peers of --compare, with their options (NAME:OPTION=VALUE:OPTION=VALUE…; what they are by default without):
+PEERS
+  Peers draft what their rule says, up to --max-nodes: only ours looks at the cost. 'arctic' needs a package that
+  is compiled when it is installed; the message of a run without it says how. It registers every prompt anew, as
+  in serving: see 'drafting and indexing per output token'.
 """
 
 
@@ -56,7 +65,7 @@ def add_parser(subparsers: Any) -> None:
         "replay",
         help="measure drafters on recorded agent loops, without a model",
         description=_DESCRIPTION,
-        epilog=_EPILOG,
+        epilog=_EPILOG.replace("PEERS", "\n".join(f"  {name:<16}{about}" for name, about in PEERS.items())),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("paths", nargs="+", metavar="PATH", help="trace or agent log; plain, .gz or .zst")
@@ -65,6 +74,13 @@ def add_parser(subparsers: Any) -> None:
         action="append",
         choices=(*DRAFTERS, "all"),
         help="what proposes the drafts (default: suffix); may be given more than once",
+    )
+    parser.add_argument(
+        "--compare",
+        action="append",
+        default=[],
+        metavar="PEER,…",
+        help=f"show other drafters beside ours: {', '.join(PEERS)} (see below)",
     )
     parser.add_argument(
         "--max-nodes", type=nodes, default=32, metavar="N", help="most nodes of a draft (default: 32)"
@@ -153,6 +169,7 @@ def run(args: argparse.Namespace) -> int:
     _check_model_options(args)
     cost = CostCurve.load(args.cost)
     names = _drafter_names(args.drafter)
+    peers = _peers(args.compare, args.max_nodes, args.history)
     if args.report:
         _check_writable(args.report)
     if not args.skip_bad:
@@ -169,18 +186,18 @@ def run(args: argparse.Namespace) -> int:
         warm_up()
         drafters = [
             make_drafter(name, max_nodes=args.max_nodes, cost=cost, history=args.history) for name in names
-        ]
+        ] + peers
         interrupted = False
         if args.warm:
             warming = [Simulation(drafter, cost) for drafter in drafters]
             sessions = _sessions(args.warm, args, tokenizer, progress, limit=None)
-            progress.begin("warming up", len(names))
+            progress.begin("warming up", len(drafters))
             _, interrupted = replay(sessions, warming, on_turn=lambda s, t: progress.turn(s.drafter.name, t))
         simulations = [Simulation(drafter, cost, tokenizer.decode) for drafter in drafters]
         done = 0
         if not interrupted:
             sessions = _sessions(args.paths, args, tokenizer, progress, limit=args.limit)
-            progress.begin("replaying", len(names))
+            progress.begin("replaying", len(drafters))
             done, interrupted = replay(
                 sessions, simulations, on_turn=lambda s, t: progress.turn(s.drafter.name, t)
             )
@@ -194,6 +211,7 @@ def run(args: argparse.Namespace) -> int:
         settings={
             "command": shlex.join(["suffixspec", *sys.argv[1:]]),
             "drafters": list(names),
+            "compare": [peer.name for peer in peers],
             "max_nodes": args.max_nodes,
             "cost": args.cost,
             "cost_points": [list(point) for point in cost.points],
@@ -321,6 +339,8 @@ def _check_model_options(args: argparse.Namespace) -> None:
             if getattr(args, name):
                 raise InputError(f"expected --model with --{name.replace('_', '-')}, got none")
         return
+    if args.compare:
+        raise InputError("expected no --compare with --model: peers are replayed without one")
     if args.tokenizer:
         raise InputError("expected no --tokenizer with --model: the model's own is used")
     if args.report or args.output not in {"table", "json"}:
@@ -356,6 +376,17 @@ def make_drafter(name: str, *, max_nodes: int, cost: Any, history: Any) -> Draft
 def _drafter_names(given: list[str] | None) -> tuple[str, ...]:
     names = given or ["suffix"]
     return DRAFTERS if "all" in names else tuple(dict.fromkeys(names))
+
+
+def _peers(given: list[str], max_nodes: int, history: str) -> list[Drafter]:
+    """The drafters to compare with, each name once.
+
+    Raises:
+        InputError: no such peer, option or value.
+        MissingExtraError: a peer's package is not installed.
+    """
+    specs = {spec.text: spec for text in given for spec in parse_peers(text)}
+    return [make_peer(spec, max_nodes=max_nodes, history=history) for spec in specs.values()]
 
 
 def _sessions(

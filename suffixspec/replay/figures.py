@@ -66,6 +66,7 @@ _FIGURES = (
     Figure("99th percentile", "{:.1f} µs", lambda d: d.draft_us_p99, detail=True),
     Figure("mean as a share of a plain step (c)", "{:.4f}", lambda d: d.c, detail=True),
     Figure("indexing per token", "{:.2f} µs", lambda d: d.append_us_per_token),
+    Figure("drafting and indexing per output token", "{:.1f} µs", lambda d: d.overhead_us_per_token),
     Figure("index memory per token", "{:.1f} B", lambda d: d.index_bytes_per_token),
     Figure("target's work per token (operations)", "{:.2f}x", lambda d: d.ops_growth),
 )

@@ -152,8 +152,14 @@ def _long_outputs(drafter: DrafterMetrics) -> str:
 
 
 def _silent_drafters(metrics: RunMetrics) -> list[str]:
+    peers = metrics.settings.get("compare") or ()
     return [
-        f"{drafter.name} drafted nothing: at the cost curve {_curve(metrics)} no draft was expected to pay."
+        f"{drafter.name} drafted nothing: "
+        + (
+            "it found nothing that repeats."
+            if drafter.name in peers  # type: ignore[operator]
+            else f"at the cost curve {_curve(metrics)} no draft was expected to pay."
+        )
         for drafter in metrics.drafters
         if drafter.name != "none" and drafter.steps and not drafter.drafted_any
     ]

@@ -176,7 +176,7 @@ class RetryMetrics:
 
 @dataclass(frozen=True, slots=True)
 class DrafterMetrics:
-    """All figures of one drafter. The fields up to ``ops_growth`` are those of the JSON output, in order."""
+    """All figures of one drafter. The fields up to ``overhead_us_per_token`` are those of the JSON output, in order."""
 
     name: str
     tokens: int
@@ -205,6 +205,8 @@ class DrafterMetrics:
     """Mean drafting time per step ÷ t(1)."""
     ops_growth: float | None
     """Tokens that the target works on per token emitted: (drafted per step + 1) ÷ τ."""
+    overhead_us_per_token: float | None
+    """Time of drafting and of all indexing, the prompts' included, per token emitted."""
     sources: tuple[SourceMetrics, ...]
     retries: RetryMetrics | None
     """None where no task was tried twice."""
@@ -245,6 +247,7 @@ class DrafterMetrics:
             "alpha_chain": self.alpha_chain,
             "c": self.c,
             "ops_growth": self.ops_growth,
+            "overhead_us_per_token": self.overhead_us_per_token,
             "sources": {source.name: source.to_json() for source in self.sources},
             "retries": None if self.retries is None else self.retries.to_json(),
             "halves": None
@@ -378,6 +381,7 @@ def _measure_drafter(result: DrafterResult, t1_ms: float) -> DrafterMetrics:
         alpha_chain=_ratio(result.chain_accepted, result.chain_tested),
         c=None if draft_ms_per_step is None else _ratio(draft_ms_per_step, t1_ms),
         ops_growth=None if drafted_per_step is None or not tau else (drafted_per_step + 1) / tau,
+        overhead_us_per_token=_ratio(sum(turn.draft_us + turn.append_us for turn in turns), total.tokens),
         sources=_sources(result, total),
         retries=_retries(turns, sessions, t1_ms),
         by_turn_number=_by_turn_number(turns, t1_ms),

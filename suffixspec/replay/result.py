@@ -64,6 +64,8 @@ class DrafterResult:
     turns: list[TurnResult] = field(default_factory=list)
     draft_us: np.ndarray = field(default_factory=lambda: np.zeros(0, np.float32))
     """float32 [steps]: duration of each draft call in µs."""
+    draft_nodes: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int32))
+    """int32 [steps]: nodes of each draft, from which the time under another cost curve follows."""
     accepted_length_histogram: np.ndarray = field(default_factory=lambda: np.zeros(1, np.int64))
     """int64 [longest + 1]: number of steps that accepted i draft nodes."""
     accepted_by_source: np.ndarray = field(default_factory=lambda: np.zeros(len(SOURCES), np.int64))

@@ -50,6 +50,7 @@ class Simulation:
     def __post_init__(self) -> None:
         self.result = DrafterResult(self.drafter.name)
         self._draft_us: list[float] = []
+        self._draft_nodes: list[int] = []
         self._lengths: Counter[int] = Counter()
         self._attempts: Counter[str] = Counter()
         self._step_ms: dict[int, float] = {}
@@ -109,6 +110,7 @@ class Simulation:
             measured.drafted += len(draft)
             measured.accepted += len(path)
             self._draft_us.append((drafted - started) * 1e6)
+            self._draft_nodes.append(len(draft))
             self._lengths[len(path)] += 1
             at += len(emitted)
         drafting.end_turn()
@@ -164,6 +166,7 @@ class Simulation:
         """Complete ``result`` with the distributions over steps; may be called more than once."""
         longest = max(self._lengths, default=0)
         self.result.draft_us = np.array(self._draft_us, np.float32)
+        self.result.draft_nodes = np.array(self._draft_nodes, np.int32)
         self.result.accepted_length_histogram = np.array(
             [self._lengths[i] for i in range(longest + 1)], np.int64
         )

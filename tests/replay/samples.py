@@ -23,6 +23,7 @@ DRAFTER_KEYS = [
     "alpha_chain",
     "c",
     "ops_growth",
+    "overhead_us_per_token",
     "sources",
     "retries",
     "halves",

@@ -75,7 +75,7 @@ def test_csv_has_one_line_per_drafter_with_the_figures_of_the_json():
     assert [row["name"] for row in rows] == ["suffix", "none"]
     for row, drafter in zip(rows, drafters, strict=True):
         scalars = {k: v for k, v in drafter.items() if not isinstance(v, list | dict)}
-        assert len(scalars) == 16
+        assert len(scalars) == 17
         for key, value in scalars.items():
             assert row[key] == ("" if value is None else str(value)), key
     assert float(rows[0]["share_session"]) == pytest.approx(6000 / 9080)

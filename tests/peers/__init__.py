@@ -1,0 +1,1 @@
+"""Other drafters that ours is compared with, and the comparison."""
