@@ -36,7 +36,7 @@ def describe(module: str, *, traces: list[str], seed: int) -> dict[str, Any]:
             "system": f"{platform.system()} {platform.machine()}",
             "load_average": list(os.getloadavg()) if hasattr(os, "getloadavg") else None,
         },
-        "traces": [{"name": Path(trace).name, "sha256": _digest(trace)} for trace in traces],
+        "traces": [{"name": Path(trace).name, "sha256": digest(trace)} for trace in traces],
         "seed": seed,
     }
 
@@ -87,6 +87,7 @@ def _memory_gib() -> float | None:
         return None
 
 
-def _digest(path: str) -> str:
+def digest(path: str) -> str:
+    """The first 16 hexadecimal digits of a file's SHA-256."""
     with Path(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()[:16]
