@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,7 @@ from suffixspec.server.wire import Writer
 if TYPE_CHECKING:
     from suffixspec.server.service import Service
 
+_LOG = logging.getLogger("suffixspec.server")
 CLIENT_GONE = 499
 IGNORED_HEADER = "x-suffixspec-ignored"
 
@@ -54,6 +56,7 @@ class Answer:
         self._status = CLIENT_GONE
         self._error: ApiError | None = None
         self._started = time.time()
+        self._sent = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Answer."""
@@ -61,6 +64,13 @@ class Answer:
         watch = asyncio.ensure_future(self._watch(receive))
         try:
             await (self._stream if self._call.stream else self._whole)(events, send)
+        except Exception:
+            _LOG.exception("a response could not be written")
+            if self._sent:
+                raise  # the client sees a response that was cut off
+            await self._fail(
+                ApiError("the server failed on this request; its log says why", status=500), send
+            )
         finally:
             watch.cancel()
             self._service.scheduler.cancel(self._call)
@@ -99,6 +109,7 @@ class Answer:
             {"cache-control": "no-cache", "x-accel-buffering": "no", **self._headers},
             kind="text/event-stream; charset=utf-8",
         )
+        self._sent = True
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         while True:
             if isinstance(event, Gone):
@@ -121,6 +132,8 @@ class Answer:
 
     async def _next(self, events: asyncio.Queue[Event], send: Send) -> Event:
         """The next event; signs of life while there is none."""
+        if not events.empty():  # most often: a task for each would cost more than all the rest
+            return events.get_nowait()
         while True:
             try:
                 return await asyncio.wait_for(events.get(), self._service.settings.ping_seconds)
@@ -138,6 +151,7 @@ class Answer:
 
     async def _send(self, body: bytes, send: Send) -> None:
         headers = headers_of({"content-length": str(len(body)), **self._headers})
+        self._sent = True
         await send({"type": "http.response.start", "status": self._status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -16,17 +16,18 @@ from starlette.responses import Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from suffixspec.server import chat_wire
+from suffixspec.server import chat_wire, completions_wire, messages_wire, responses_wire, tokens_wire
 from suffixspec.server.answer import CLIENT_GONE, Answer
 from suffixspec.server.body import read_json
 from suffixspec.server.errors import ApiError, shape_of
 from suffixspec.server.fields import Fields
 from suffixspec.server.service import Service
 from suffixspec.server.sse import encode
-from suffixspec.server.wire import Reader, Request, Writer, new_id
+from suffixspec.server.wire import Reader, Request, new_id
 
 _LOG = logging.getLogger("suffixspec.server")
 
+T = TypeVar("T")
 Endpoint: TypeAlias = Callable[[HttpRequest], Awaitable[ASGIApp]]
 
 
@@ -45,6 +46,12 @@ def build_app(service: Service) -> Starlette:
     models = Models(service)
     routes = [
         _route("/v1/chat/completions", calls(service, chat_wire.read), "POST"),
+        _route("/v1/completions", calls(service, completions_wire.read), "POST"),
+        _route("/v1/responses", calls(service, responses_wire.read), "POST"),
+        _route("/v1/messages", calls(service, messages_wire.read), "POST"),
+        _route("/v1/messages/count_tokens", answers(service, messages_wire.count), "POST"),
+        _route("/tokenize", answers(service, tokens_wire.tokenize), "POST"),
+        _route("/detokenize", answers(service, tokens_wire.detokenize), "POST"),
         _route("/v1/models", models.list, "GET"),
         _route("/v1/models/{name:path}", models.one, "GET"),
         _route("/health", _health(service), "GET"),
@@ -81,7 +88,19 @@ def calls(service: Service, reader: Reader) -> Endpoint:
     return endpoint
 
 
-def _read(reader: Reader, request: Request) -> Writer:
+def answers(service: Service, answer: Callable[[Request], dict[str, Any]]) -> Endpoint:
+    """The endpoint of something that no model is needed for."""
+
+    async def endpoint(http: HttpRequest) -> ASGIApp:
+        namespace = service.gate.namespace(http.headers)
+        body = await read_json(http, service.settings)
+        request = Request(Fields(body), http.headers, namespace, service)
+        return json_response(await asyncio.to_thread(_read, answer, request))
+
+    return endpoint
+
+
+def _read(reader: Callable[[Request], T], request: Request) -> T:
     try:
         return reader(request)
     except RecursionError:

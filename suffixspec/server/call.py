@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from suffixspec.engine.reply import Reply
+    from suffixspec.verify.constraint import Constraint
     from suffixspec.verify.logprobs import TokenLogprobs
 
 Api = Literal["chat", "completions", "responses", "messages"]
@@ -95,7 +97,7 @@ class Call:
         hints: the client's names for the loop that it belongs to, the most trusted first.
         tool_choice: "auto", "none", "required" or OpenAI's object.
         prediction: text that the output is likely to repeat.
-        response_format: OpenAI's object, which constrains the output.
+        constraint: what outputs are allowed.
         ignored: fields of the request that had no effect.
         stream: whether the client reads the output as it comes.
     """
@@ -111,7 +113,7 @@ class Call:
         hints: Sequence[str] = (),
         tool_choice: Any = "auto",
         prediction: str | None = None,
-        response_format: dict[str, Any] | None = None,
+        constraint: Constraint | None = None,
         ignored: Sequence[str] = (),
         stream: bool = False,
     ) -> None:
@@ -123,7 +125,7 @@ class Call:
         self.hints = tuple(hints)
         self.tool_choice = tool_choice
         self.prediction = prediction
-        self.response_format = response_format
+        self.constraint = constraint
         self.ignored = list(ignored)
         self.stream = stream
         self.arrived = time.monotonic()
@@ -136,6 +138,7 @@ class Call:
         self.cancelled = False
         self._deliver: Callable[[Event], None] | None = None
         self._early: list[Event] = []
+        self._lock = threading.Lock()  # so that events come in their order, those before ``connect`` too
 
     @property
     def outputs(self) -> int:
@@ -151,14 +154,14 @@ class Call:
             with contextlib.suppress(RuntimeError):  # the loop was closed: nobody listens any more
                 loop.call_soon_threadsafe(events.put_nowait, event)
 
-        early, self._deliver = self._early, deliver
-        for event in early:
-            deliver(event)
+        with self._lock:
+            self._deliver = deliver
+            for event in self._early:
+                deliver(event)
+            self._early.clear()
         return events
 
     def post(self, event: Event) -> None:
         """Tell whoever listens. From the scheduler's thread."""
-        if self._deliver is None:
-            self._early.append(event)
-        else:
-            self._deliver(event)
+        with self._lock:
+            (self._early.append if self._deliver is None else self._deliver)(event)

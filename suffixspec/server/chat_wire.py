@@ -17,7 +17,7 @@ from suffixspec.server.response_format import read_response_format
 from suffixspec.server.sampling import MOST_OUTPUTS, SAMPLING_FIELDS, check_sampling, read_sampling
 from suffixspec.server.sse import DONE, data
 from suffixspec.server.usage import Usage, timings
-from suffixspec.server.wire import SESSION_FIELDS, Request, Writer, dropped, new_id, parsers_of
+from suffixspec.server.wire import SESSION_FIELDS, Request, Writer, dropped, new_id, not_enforced, parsers_of
 
 if TYPE_CHECKING:
     from suffixspec.server.service import Service
@@ -103,8 +103,8 @@ def read(request: Request) -> Writer:
         hints=request.hints,
         tool_choice=tool_choice,
         prediction=read_prediction(fields),
-        response_format=read_response_format(fields.get("response_format"), service),
-        ignored=[*unknown, *ignored, *dropped(fields.get("messages"), messages)],
+        constraint=read_response_format(fields.get("response_format"), service),
+        ignored=[*unknown, *ignored, *not_enforced(tool_choice), *dropped(fields.get("messages"), messages)],
         stream=stream,
     )
     return ChatWriter(call, service, include_usage=include_usage)

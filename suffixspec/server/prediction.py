@@ -1,8 +1,8 @@
 """Predicted Outputs: text that the client expects to come out again.
 
-It is draft material for this one call: it decides what is proposed, never what comes out. Of its tokens those that
-were proposed and came out count as accepted, those that were proposed and did not as rejected, each once. Rejected
-ones are not part of ``completion_tokens``: unlike at OpenAI's, nobody pays for them.
+It is draft material for this one call: it decides what is proposed, never what comes out, and it is forgotten
+with the call. Each of its tokens counts once: as accepted where the output has it, in its order, else as rejected.
+Rejected ones are not part of ``completion_tokens``: unlike at OpenAI's, nobody pays for them.
 """
 
 from __future__ import annotations

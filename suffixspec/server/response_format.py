@@ -8,10 +8,14 @@ from suffixspec.server.fields import Fields
 
 if TYPE_CHECKING:
     from suffixspec.server.service import Service
+    from suffixspec.verify.constraint import Constraint
 
 
-def read_response_format(value: Any, service: Service) -> dict[str, Any] | None:
-    """Check a ``response_format`` of chat completions' form; None for free text.
+def read_response_format(value: Any, service: Service) -> Constraint | None:
+    """What a ``response_format`` of chat completions' form allows; None for free text.
+
+    Besides OpenAI's there is ``{"type": "grammar", "grammar": "root ::= …"}``. Compiled here, so that what cannot
+    be followed is refused before the call waits.
 
     Raises:
         ApiError: an unknown type, a missing schema, or one that cannot be followed.
@@ -28,7 +32,9 @@ def read_response_format(value: Any, service: Service) -> dict[str, Any] | None:
             raise fields.refuse("json_schema", 'an object with a "schema"')
         schema.text("name")
         schema.flag("strict")
+    elif kind == "grammar":
+        if not fields.text("grammar"):
+            raise fields.refuse("grammar", "a grammar in EBNF")
     elif kind != "json_object":
-        raise fields.refuse("type", "one of text, json_object, json_schema")
-    service.constraint(fields.value)  # what cannot be followed is refused now, not in the middle
-    return fields.value
+        raise fields.refuse("type", "one of text, json_object, json_schema, grammar")
+    return service.constraint(fields.value)

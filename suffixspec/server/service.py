@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import logging
 import time
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from suffixspec.engine.prompt import render_prompt
 from suffixspec.errors import InputError, SuffixspecError
+from suffixspec.server.arguments import Arguments
 from suffixspec.server.auth import Gate
 from suffixspec.server.call import Call, Prompt
 from suffixspec.server.errors import ApiError, ContextTooLongError, Shape
@@ -19,6 +18,7 @@ from suffixspec.server.metrics import Metrics
 from suffixspec.server.scheduler import Scheduler
 from suffixspec.server.sessions import Sessions
 from suffixspec.server.settings import Settings
+from suffixspec.server.stored import StoredResponses
 from suffixspec.verify.sampling import SamplingParams
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from suffixspec.engine.session import Session
     from suffixspec.engine.stream import Stream
     from suffixspec.recorder.writer import Recorder
+    from suffixspec.verify.constraint import Constraint
 
 _LOG = logging.getLogger("suffixspec.server")
 
@@ -50,6 +51,8 @@ class Service:
         self.created = int(time.time())
         self.fingerprint = f"fp_{engine.target.fingerprint[:12]}"
         self.gate = Gate(self.settings.api_keys)
+        self.arguments = Arguments()
+        self.stored = StoredResponses(self.settings.stored_responses)
         sessions = Sessions(
             engine,
             most=self.settings.sessions,
@@ -110,17 +113,19 @@ class Service:
             raise ContextTooLongError(length, room, shape=shape, param=param)
         return prompt
 
-    def constraint(self, response_format: dict[str, Any]) -> Any:
+    def constraint(self, response_format: dict[str, Any]) -> Constraint | None:
         """What binds an output to a ``response_format``.
 
         Raises:
             ApiError: it cannot be followed.
         """
-        try:
-            from suffixspec.verify.constraint import constraint_for
+        from suffixspec.verify.constraint import constraint_for
 
-            return constraint_for(self.tokenizer, self.vocab_size, response_format)
-        except (ImportError, SuffixspecError, ValueError) as error:
+        try:
+            return constraint_for(
+                self.tokenizer, self.vocab_size, response_format, eos_ids=self.engine.eos_ids
+            )
+        except SuffixspecError as error:
             raise ApiError(str(error), param="response_format", code="unsupported_parameter") from error
 
     def _open_stream(self, session: Session, call: Call, prompt: Prompt, index: int) -> Stream:
@@ -130,10 +135,10 @@ class Service:
         if prompt.messages is None:
             stream: Stream = session.generate(prompt.token_ids, stream=True, **options)  # type: ignore[arg-type]
             return stream
-        if call.prediction is not None and _takes(session.chat, "prediction"):
+        if call.prediction is not None:
             options["prediction"] = call.prediction
-        if call.response_format is not None:
-            options["constraint"] = self.constraint(call.response_format)
+        if call.constraint is not None:
+            options["constraint"] = call.constraint
         return session.chat(prompt.messages, prompt.tools, stream=True, **options)
 
     def record(self, **call: Any) -> None:
@@ -146,7 +151,3 @@ class Service:
             self.recorder.write(new_call(**call))
         except (OSError, ValueError, InputError):  # a full disk must not end the service
             _LOG.exception("a call could not be recorded")
-
-
-def _takes(function: Callable[..., Any], name: str) -> bool:
-    return name in inspect.signature(function).parameters

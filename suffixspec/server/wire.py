@@ -140,6 +140,11 @@ def parsers_of(
         raise ApiError(str(error), param="tool_choice" if "tool_choice" in str(error) else "tools") from error
 
 
+def not_enforced(tool_choice: Any) -> list[str]:
+    """What to tell the client where its choice of a tool is looked for in the output, but not forced."""
+    return ["tool_choice"] if tool_choice not in ("auto", "none") else []
+
+
 def dropped(before: Any, after: Any) -> list[str]:
     """What to tell the client where the line for the API's accounting was left out of a system prompt."""
     return [] if before == after else [DROPPED]

@@ -30,8 +30,8 @@ class Running:
     """A server in a thread of its own, on a free port."""
 
     def __init__(self, target: CountingTarget, settings: Settings | None = None, **more: Any) -> None:
-        recorder = more.pop("recorder", None)
-        self.engine = Engine(target, TOKENIZER, **{"kv_bytes": 1 << 26, "prefill_chunk": 64, **more})
+        recorder, tokenizer = more.pop("recorder", None), more.pop("tokenizer", TOKENIZER)
+        self.engine = Engine(target, tokenizer, **{"kv_bytes": 1 << 26, "prefill_chunk": 64, **more})
         self.service = Service(self.engine, settings or Settings(), recorder=recorder)
         self.http = HttpServer(self.service)
         self._socket = socket.create_server(("127.0.0.1", 0))
@@ -46,7 +46,7 @@ class Running:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
-        self._thread.join(30)
+        self._thread.join(600)
         assert not self._thread.is_alive(), "the server did not stop"
 
     def stop(self) -> None:
@@ -56,13 +56,13 @@ class Running:
     def openai(self, key: str = "none", **more: Any) -> openai.OpenAI:
         """OpenAI's client for it, without retries."""
         return openai.OpenAI(
-            base_url=f"{self.url}/v1", api_key=key, **{"max_retries": 0, "timeout": 60, **more}
+            base_url=f"{self.url}/v1", api_key=key, **{"max_retries": 0, "timeout": 600, **more}
         )
 
     def anthropic(self, key: str = "none", **more: Any) -> anthropic.Anthropic:
         """Anthropic's client for it, without retries."""
         return anthropic.Anthropic(
-            base_url=self.url, api_key=key, **{"max_retries": 0, "timeout": 60, **more}
+            base_url=self.url, api_key=key, **{"max_retries": 0, "timeout": 600, **more}
         )
 
     def ask(
@@ -75,7 +75,7 @@ class Running:
         raw: bytes | None = None,
     ) -> tuple[int, dict[str, str], Any]:
         """A request without a client's help: status, headers, JSON or text."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)
         data = raw if raw is not None else None if body is None else json.dumps(body).encode()
         try:
             connection.request(
@@ -102,7 +102,7 @@ class Running:
         return next(float(line.split()[-1]) for line in lines if line.startswith(f"{name} "))
 
 
-def until(condition: Any, seconds: float = 30.0) -> None:
+def until(condition: Any, seconds: float = 600.0) -> None:
     """Wait for something that happens in another thread."""
     end = time.monotonic() + seconds
     while not condition():

@@ -1,0 +1,295 @@
+"""Several calls at once: fairness, bounds, cancellation, limits and the shutdown."""
+
+import contextlib
+import json
+import random
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from engine.tiny import EOS, TOKENIZER
+
+from suffixspec.engine.prompt import render_prompt
+from suffixspec.engine.turn import Turn
+from suffixspec.server.errors import ApiError
+from suffixspec.server.settings import Settings
+
+from .harness import LONG, Running, until, user
+
+CHAT = "/v1/chat/completions"
+
+
+def body_of(text: str, **more) -> dict:
+    return {"model": "m", "messages": [user(text)], "temperature": 0, "max_tokens": 8, **LONG, **more}
+
+
+def plain(engine, text, **options):
+    ids = TOKENIZER.encode(render_prompt(TOKENIZER, [user(text)], None))
+    return engine.plain(ids, logit_bias={EOS: -100.0}, **options).text
+
+
+def text_of(answer) -> str:
+    return answer["choices"][0]["message"]["content"]
+
+
+class Gate:
+    """Holds every step of decoding until it is opened."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self._open = threading.Event()
+        forward = Turn.forward
+
+        def held(*arguments):
+            assert self._open.wait(600)
+            return forward(*arguments)
+
+        patch.setattr(Turn, "forward", held)
+
+    def open(self) -> None:
+        """Let them go."""
+        self._open.set()
+
+
+@pytest.fixture
+def gate(monkeypatch):
+    made = Gate(monkeypatch)
+    yield made
+    made.open()
+
+
+@contextlib.contextmanager
+def connection(running, body):
+    """A request over a bare socket, which can be left at any time."""
+    data = json.dumps(body).encode()
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", running.port), timeout=600) as made:
+        made.sendall(head.encode() + data)
+        yield made
+
+
+# -- turns ----------------------------------------------------------------------------------------------------
+
+
+def test_a_short_call_does_not_wait_for_a_long_one(tiny_target):
+    """Steps take turns: a call that comes later and needs fewer steps ends first, a long prompt before it too."""
+    with Running(tiny_target, prefill_chunk=8) as running, ThreadPoolExecutor(2) as pool:
+        ended = []
+
+        def ask(text, tokens):
+            status, _, _ = running.ask(CHAT, body_of(text, max_tokens=tokens))
+            ended.append(text[:1])
+            return status
+
+        long = pool.submit(ask, "l" * 700, 200)
+        until(lambda: running.service.scheduler.running == 1)
+        short = pool.submit(ask, "s", 4)
+        assert (short.result(600), long.result(600)) == (200, 200)
+    assert ended == ["s", "l"]
+
+
+def test_many_calls_at_once_with_random_cancels_are_as_alone(server, tiny_target):
+    """64 calls of several loops at once, a quarter of them left midway: the others' outputs are plain decoding's."""
+    seed = random.randrange(10**6)
+    print("seed", seed)
+    rng = random.Random(seed)
+    starts = ["the abc the abc", "12 12 a", "f(x) f(x)", "xyz"]
+    calls = []
+    for number in range(64):
+        sampled = rng.random() < 0.5
+        calls.append(
+            {
+                "text": f"{rng.choice(starts)} {rng.randrange(6)}",
+                "max_tokens": rng.randint(1, 24),
+                "temperature": 0.8 if sampled else 0.0,
+                "seed": rng.randrange(4),
+                "stream": rng.random() < 0.5,
+                "leave": rng.randint(0, 4) if rng.random() < 0.25 else None,
+                "number": number,
+            }
+        )
+    with Running(tiny_target, Settings(most_active=6, most_waiting=64, sessions=6)) as running:
+        client = running.openai()
+
+        def ask(call):
+            options = {
+                "model": "m",
+                "messages": [user(call["text"])],
+                "extra_body": LONG,
+                **{name: call[name] for name in ("max_tokens", "temperature", "seed")},
+            }
+            if call["leave"] is not None:
+                with client.chat.completions.create(stream=True, **options) as stream:
+                    for _, _chunk in zip(range(call["leave"]), stream, strict=False):
+                        pass
+                return None
+            if call["stream"]:
+                chunks = client.chat.completions.create(stream=True, **options)
+                return "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+            return client.chat.completions.create(**options).choices[0].message.content
+
+        with ThreadPoolExecutor(64) as pool:
+            texts = list(pool.map(ask, calls))
+        until(lambda: running.service.scheduler.running == 0)
+        assert running.service.scheduler.waiting == 0
+        running.engine.branches.check()
+        assert len(running.engine._sessions) <= 6
+    memo = {}
+    for call, text in zip(calls, texts, strict=True):
+        if text is None:
+            continue
+        options = {name: call[name] for name in ("max_tokens", "temperature", "seed")}
+        key = (call["text"], *options.values())
+        if key not in memo:
+            memo[key] = plain(server.engine, call["text"], **options)
+        assert text == memo[key], f"seed {seed}, call {call}"
+
+
+# -- bounds ---------------------------------------------------------------------------------------------------
+
+
+def test_a_full_queue_refuses_with_a_time_to_come_back(tiny_target, gate):
+    """429 with Retry-After in both APIs' shapes; those that were let in are served."""
+    settings = Settings(most_active=1, most_waiting=2)
+    with Running(tiny_target, settings) as running, ThreadPoolExecutor(3) as pool:
+        scheduler = running.service.scheduler
+        waiting = [pool.submit(running.ask, CHAT, body_of(f"call {i}")) for i in range(3)]
+        until(lambda: (scheduler.running, scheduler.waiting) == (1, 2))
+        status, headers, answer = running.ask(CHAT, body_of("one more"))
+        assert status == 429
+        assert 1 <= int(headers["retry-after"]) <= 60
+        assert answer["error"]["type"] == "rate_limit_error"
+        status, headers, answer = running.ask(
+            "/v1/messages", {"model": "m", "messages": [user("x")], "max_tokens": 1}
+        )
+        assert status == 429
+        assert "retry-after" in headers
+        assert answer["error"]["type"] == "rate_limit_error"
+        gate.open()
+        assert [call.result(600)[0] for call in waiting] == [200] * 3
+        assert running.ask(CHAT, body_of("one more"))[0] == 200
+
+
+def test_a_call_without_room_for_its_kv_waits_for_the_others(server, tiny_target):
+    """Two calls whose KV does not fit together: the second waits until the first has ended; both are right."""
+    texts = ["a" * 150, "b" * 150]
+    slots = 150 + 40 + 120
+    with (
+        Running(tiny_target, kv_bytes=int(1.5 * slots * tiny_target.slot_bytes)) as running,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        options = {"max_tokens": 60}
+        got = list(pool.map(lambda text: running.ask(CHAT, body_of(text, **options)), texts))
+        for text, (status, _, answer) in zip(texts, got, strict=True):
+            assert status == 200, answer
+            assert text_of(answer) == plain(server.engine, text, **options)
+        status, _, answer = running.ask(CHAT, body_of("c" * 600))
+        assert status == 400
+        assert answer["error"]["code"] == "context_length_exceeded"
+
+
+# -- cancellation ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_goes_away_ends_its_call(tiny_target, stream):
+    """Streaming or not: the call ends long before its last token, and the next call is served."""
+    with Running(tiny_target) as running:
+        scheduler = running.service.scheduler
+        with connection(running, body_of("go away", max_tokens=900, stream=stream)) as made:
+            if stream:
+                assert b"200 OK" in made.recv(100)
+            until(lambda: scheduler.running == 1 and running.engine.branches.nbytes > 0)
+        until(lambda: scheduler.running == 0)
+        assert running.metric("suffixspec_generated_tokens_total") < 900
+        assert running.ask(CHAT, body_of("next"))[0] == 200
+        lines = running.service.metrics.exposition().decode()
+        assert 'suffixspec_requests_total{api="chat",status="499"} 1.0' in lines
+
+
+def test_a_waiting_call_whose_client_goes_away_is_forgotten(tiny_target, gate):
+    """It leaves the queue at once, and never begins."""
+    with Running(tiny_target, Settings(most_active=1)) as running, ThreadPoolExecutor(1) as pool:
+        scheduler = running.service.scheduler
+        first = pool.submit(running.ask, CHAT, body_of("first"))
+        until(lambda: scheduler.running == 1)
+        with connection(running, body_of("second")):
+            until(lambda: scheduler.waiting == 1)
+        until(lambda: scheduler.waiting == 0)
+        gate.open()
+        assert first.result(600)[0] == 200
+        assert running.metric("suffixspec_generated_tokens_total") == 8
+
+
+# -- limits of time -------------------------------------------------------------------------------------------
+
+
+def test_a_call_that_takes_too_long_ends_with_what_there_is(tiny_target):
+    """The deadline passes midway: a shorter output and the reason "length"."""
+    with Running(tiny_target) as running:
+        options = {"model": "m", "messages": [user("slow")], "max_tokens": 900, "temperature": 0}
+        text, reason = "", None
+        for chunk in running.openai().chat.completions.create(stream=True, extra_body=LONG, **options):
+            for active in running.service.scheduler._active:
+                active.call.deadline = 0.0
+            text += chunk.choices[0].delta.content or ""
+            reason = chunk.choices[0].finish_reason or reason
+        assert reason == "length"
+        assert running.metric("suffixspec_generated_tokens_total") < 900
+        assert plain(running.engine, "slow", max_tokens=900).startswith(text)
+
+
+def test_calls_without_output_by_their_deadline_are_refused(tiny_target, gate):
+    """503 and when to come back, for one that runs and for one that waits."""
+    settings = Settings(most_active=1, request_seconds=0.02)
+    with Running(tiny_target, settings) as running, ThreadPoolExecutor(2) as pool:
+        calls = [pool.submit(running.ask, CHAT, body_of(f"x{i}" * 99)) for i in range(2)]
+        # Either no step begins in time, or the one that began is let go now, too late for the other one.
+        until(lambda: any(call.done() for call in calls) or running.service.scheduler.waiting == 1)
+        threading.Timer(0.1, gate.open).start()
+        answers = [call.result(600) for call in calls]
+    refused = [answer for answer in answers if answer[0] == 503]
+    assert refused
+    for _, headers, answer in refused:
+        assert headers["retry-after"] == "10"
+        assert answer["error"]["code"] == "request_timeout"
+
+
+# -- the end --------------------------------------------------------------------------------------------------
+
+
+def test_a_shutdown_lets_running_calls_finish_and_refuses_the_others(tiny_target, gate):
+    """The call under way is complete, the one that waits gets a 503, and no new one is taken."""
+    settings = Settings(most_active=1, shutdown_seconds=60)
+    with Running(tiny_target, settings) as running, ThreadPoolExecutor(2) as pool:
+        scheduler = running.service.scheduler
+        first = pool.submit(running.ask, CHAT, body_of("first"))
+        until(lambda: scheduler.running == 1)
+        second = pool.submit(running.ask, CHAT, body_of("second"))
+        until(lambda: scheduler.waiting == 1)
+        running.stop()
+        until(lambda: scheduler.closing)
+        with pytest.raises(ApiError, match="shutting down") as refused:
+            scheduler.reserve()
+        assert refused.value.status == 503
+        gate.open()
+        status, _, answer = first.result(600)
+        assert status == 200
+        assert text_of(answer) == plain(running.engine, "first", max_tokens=8)
+        status, headers, answer = second.result(600)
+        assert status == 503
+        assert "retry-after" in headers
+    assert scheduler.join(0)
+    assert running.engine._sessions == {}
+
+
+def test_a_shutdown_ends_calls_that_take_too_long(tiny_target):
+    """After ``shutdown_seconds`` a stream ends with an error in it, and the server stops."""
+    with Running(tiny_target, Settings(shutdown_seconds=0.0)) as running:
+        with connection(running, body_of("long", max_tokens=900, stream=True)) as made:
+            received = made.recv(4096)
+            running.stop()
+            while piece := made.recv(65536):
+                received += piece
+        assert b"the server is shutting down" in received
+        assert received.rstrip().endswith(b"0")  # the last chunk of the response
