@@ -95,9 +95,11 @@ def compare(args: argparse.Namespace) -> int:
             "rows": rows,
         }
         show(_name(trace), part)
-    document["bars"] = bars.judge(document["traces"])
-    document["minutes"] = round((time.monotonic() - started) / 60, 1)
-    bars.show(document["bars"])
+        document["bars"] = bars.judge(document["traces"])
+        document["minutes"] = round((time.monotonic() - started) / 60, 1)
+        if args.output:
+            environment.write(args.output, document)  # a run that is stopped keeps what it has
+    bars.show(document.get("bars", []))
     environment.save(args.output, document)
     return 0
 

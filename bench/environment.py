@@ -41,11 +41,16 @@ def describe(module: str, *, traces: list[str], seed: int) -> dict[str, Any]:
     }
 
 
+def write(path: str, document: dict[str, Any]) -> None:
+    """Write a result as JSON."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    Path(path).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+
+
 def save(path: str | None, document: dict[str, Any]) -> None:
-    """Write a result as JSON, if it is wanted."""
+    """Write a result as JSON, if it is wanted, and say so."""
     if path is not None:
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+        write(path, document)
         print(f"\nwrote {path}")
 
 
