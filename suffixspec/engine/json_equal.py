@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
 from typing import Any
 
@@ -12,10 +13,12 @@ class _AmbiguousError(ValueError):
 
 
 def equal_as_json(a: str, b: str) -> bool:
-    """Whether two texts are the same but for white space, key order and escapes within their JSON objects.
+    """Whether two texts are the same but for white space, key order and escapes within their JSON.
 
-    Outside of JSON objects they must agree character by character. Values must agree in type: 1 is not 1.0,
-    true is not 1. An object with a duplicate key equals nothing, since readers disagree about what it says.
+    JSON is what stands in brackets: objects and arrays, wherever they are in the text. Outside of them, and
+    that is where a number or a string by itself stands, the texts must agree character by character: nothing
+    tells it from prose. Values must agree in type: 1 is not 1.0, true is not 1. An object with a duplicate
+    key equals nothing, since readers disagree about what it says.
     """
     try:
         return _pieces(a) == _pieces(b)
@@ -24,10 +27,11 @@ def equal_as_json(a: str, b: str) -> bool:
 
 
 def _pieces(text: str) -> list[tuple[str, Any]]:
-    """Text between JSON objects, and the objects, in order."""
+    """Text between JSON objects and arrays, and these, in order."""
     pieces: list[tuple[str, Any]] = []
     start = at = 0
-    while (at := text.find("{", at)) >= 0:
+    while opening := _OPENING.search(text, at):
+        at = opening.start()
         try:
             value, end = _DECODER.raw_decode(text, at)
         except _AmbiguousError:
@@ -61,4 +65,5 @@ def _no_constant(name: str) -> Any:
     raise _AmbiguousError(name)
 
 
+_OPENING = re.compile(r"[{\[]")
 _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_float=Decimal, parse_constant=_no_constant)

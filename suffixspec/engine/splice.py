@@ -52,7 +52,8 @@ class Splicer:
     Args:
         tokenizer: text to tokens.
         json_equal: also put outputs back that the template wrote with other white space, key order or escapes
-            in their JSON. The prompt is then not what the template rendered.
+            in their JSON objects and arrays (see ``equal_as_json``). The prompt is then not what the template
+            rendered.
     """
 
     def __init__(self, tokenizer: Tokenizer, *, json_equal: bool = False) -> None:

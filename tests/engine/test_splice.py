@@ -149,6 +149,18 @@ def test_equal_json_is_put_back_only_where_asked_for_and_is_reported():
     assert TOKENIZER.decode(ids) == prompt_text(USER, assistant("x", '{"a":  1}'), USER)
 
 
+def test_an_array_of_calls_is_equal_as_json_too():
+    """Calls written as a JSON array: other white space between them is put back with the option, 1.0 for 1 never."""
+    written = 'x<call>f [{"a":  1},{"b": [2]}]</call>'
+    messages = USER, assistant("x", '[{"a": 1}, {"b": [2]}]'), USER
+    ids, how, tokens = after(written, *messages, json_equal=True)
+    assert how == ["json"]
+    assert contains(ids, tokens)
+    assert after(written, *messages)[1] == []
+    _, how, _ = after(written, USER, assistant("x", '[{"a": 1.0}, {"b": [2]}]'), USER, json_equal=True)
+    assert how == []
+
+
 def test_dropped_reasoning_does_not_come_back():
     """Reasoning that the client left out is not in the prompt."""
     ids, how, _ = after("<think>abc</think>the 12", USER, assistant("the 12"), USER)
@@ -228,6 +240,10 @@ def test_sessions_do_not_share_outputs():
         ("no json", "no json"),
         ("{not json} {", "{not json} {"),
         ('{"a": 1.50}', '{"a": 1.5}'),
+        ('[{"a": 1}, {"b": 2}]', '[{"a":1},{"b":2}]'),
+        ("x [1, [2]] y", "x [1,[2]] y"),
+        ('[CALLS][{"a": 1}]', '[CALLS][{"a":1}]'),
+        ("[not json [1, 2]", "[not json [1,2]"),
     ],
 )
 def test_texts_that_are_equal_as_json(a, b):
@@ -254,6 +270,14 @@ def test_texts_that_are_equal_as_json(a, b):
         ('{"a": 1, "a": 1}', '{"a": 1, "a": 1}'),
         ('{"a": [["object", {}]]}', '{"a": [{}]}'),
         (json.dumps({"a": "x"}), json.dumps({"a": "X"})),
+        ("[1, 2]", "[1, 2.0]"),
+        ("[1, 2]", "[2, 1]"),
+        ("[1, 2]", "[1, 2, 2]"),
+        ("[]", "{}"),
+        ('[{"a": 1, "a": 1}]', '[{"a": 1, "a": 1}]'),
+        ("1", "1.0"),
+        ('"\\u00e9"', '"é"'),
+        ("[CALLS] [1]", "[CALLS][1]"),
     ],
 )
 def test_texts_that_are_not_equal_as_json(a, b):
