@@ -195,16 +195,20 @@ def test_processors_see_each_emitted_token_once_in_order(tiny_target):
 
 
 def test_logprobs_are_plain_decodings(tiny_target):
-    """Log-probabilities of drafted output are plain decoding's, one for each token."""
-    ids = prompt(10, 25)
-    options = {"max_tokens": 20, "logprobs": 3, "temperature": 0.8, "seed": 4}
-    plain = engine_with(tiny_target, None).plain(ids, **options)
-    drafted = engine_with(tiny_target, oracle(ids + plain.token_ids)).session("s").generate(ids, **options)
-    assert len(drafted.logprobs) == len(drafted.token_ids)
-    for a, b in zip(plain.logprobs, drafted.logprobs, strict=True):
-        assert a.token_id == b.token_id
-        assert abs(a.logprob - b.logprob) < 1e-5
-        assert [token for token, _ in a.top] == [token for token, _ in b.top]
+    """Log-probabilities of drafted output are plain decoding's, one for each token, whatever was drafted."""
+    for seed, chosen in enumerate(({}, {"temperature": 0.8, "seed": 4}, {"repetition_penalty": 1.3})):
+        ids = prompt(10 + seed, 25)
+        options = {"max_tokens": 20, "logprobs": 3, **chosen}
+        plain = engine_with(tiny_target, None).plain(ids, **options)
+        text = ids + plain.token_ids
+        for drafter in (oracle(text), garbage(seed, text), IndexDrafter(max_nodes=16)):
+            drafted = engine_with(tiny_target, drafter).session("s").generate(ids, **options)
+            assert [entry.token_id for entry in drafted.logprobs] == drafted.token_ids
+            for a, b in zip(plain.logprobs, drafted.logprobs, strict=True):
+                assert a.token_id == b.token_id
+                assert abs(a.logprob - b.logprob) < 1e-5
+                assert [token for token, _ in a.top] == [token for token, _ in b.top]
+                assert max(abs(x - y) for (_, x), (_, y) in zip(a.top, b.top, strict=True)) < 1e-5
 
 
 def test_several_outputs_of_one_prompt_share_its_prefill(tiny_target):

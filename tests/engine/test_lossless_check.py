@@ -7,7 +7,7 @@ from suffixspec.engine import Engine
 from suffixspec.engine.lossless import check_lossless
 from suffixspec.verify.sampling import SamplingParams
 
-from .tiny import EOS, TOKENIZER, prompt
+from .tiny import EOS, TOKENIZER, CountingTarget, garbage, model, prompt
 
 PARAMS = SamplingParams(max_tokens=20, logit_bias={EOS: -100.0})
 ARGMAX = SamplingParams(max_tokens=20)
@@ -103,6 +103,34 @@ def test_what_cannot_be_compared_is_refused(engine):
         check_lossless(engine, [1, 2], [3], SamplingParams(temperature=1.0))
     with pytest.raises(ValueError, match="expected lenience 1"):
         check_lossless(engine, [1, 2], [3], SamplingParams(lenience=0.5))
+
+
+def test_flips_in_bfloat16_are_counted_and_told_apart():
+    """Where forwards of several tokens round otherwise, every flip is found, counted as a near-tie, and said."""
+    half = CountingTarget(model(0).to(torch.bfloat16), name="half")
+    forward = half.forward_tree
+    noise = torch.Generator().manual_seed(0)
+
+    def rounds_otherwise(cache, token_ids, parents):
+        logits = forward(cache, token_ids, parents)
+        wide = torch.randn(logits.shape, generator=noise) * 2**-5 if len(token_ids) > 1 else 0.0
+        return logits + wide
+
+    half.forward_tree = rounds_otherwise
+    compared = flips = 0
+    for seed in range(6):
+        ids = prompt(seed, 30)
+        engine = Engine(half, TOKENIZER, kv_bytes=1 << 26, drafter=garbage(seed))
+        reply = engine.session("s").generate(ids, max_tokens=20)
+        report = check_lossless(engine, ids, reply.token_ids, ARGMAX)
+        assert report.errors == 0, report.sentences(engine)
+        assert report.compared == len(reply.token_ids)
+        assert len(report.sentences(engine)) == report.near_ties + 1
+        assert f"{report.near_ties} near-ties, 0 other differences" in report.sentences(engine)[-1]
+        for sentence in report.sentences(engine)[:-1]:
+            assert sentence.startswith("near-tie at token ")
+        compared, flips = compared + report.compared, flips + report.near_ties
+    assert 0 < flips < compared / 4
 
 
 def test_a_drafted_session_passes(tiny_target):
