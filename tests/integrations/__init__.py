@@ -1,0 +1,1 @@
+"""Tests of the plug-ins, each through the framework itself."""
