@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import socket
 from typing import TYPE_CHECKING, Any
 
@@ -110,7 +111,8 @@ def _serve(args: argparse.Namespace, recorder: Recorder) -> int:
             proxy, log_level="warning", access_log=False, server_header=False, date_header=False, ws="none",
             timeout_graceful_shutdown=3,
         )  # fmt: skip
-        uvicorn.Server(config).run(sockets=[listener])
+        with contextlib.suppress(KeyboardInterrupt):  # which uvicorn passes on when it is done
+            uvicorn.Server(config).run(sockets=[listener])
     note(f"{proxy.recorded:,} {'call' if proxy.recorded == 1 else 'calls'} recorded")
     return 0
 

@@ -63,7 +63,7 @@ class Proxy:
         self._recorder = recorder
         self._client = httpx.AsyncClient(
             timeout=httpx.Timeout(None, connect=_CONNECT_SECONDS),
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=32),
+            limits=httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=2.0),
             trust_env=parts.hostname not in ("localhost", "127.0.0.1", "::1"),  # HTTPS_PROXY and the like
         )
         self._client.headers.clear()  # the request's own headers, and nothing of httpx
@@ -187,7 +187,11 @@ class _Exchange:
         )
         try:
             try:
-                response = await proxy._client.send(request, stream=True)
+                try:
+                    response = await proxy._client.send(request, stream=True)
+                except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError):
+                    # Nothing came back: most likely the server closed an idle connection just now.
+                    response = await proxy._client.send(request, stream=True)
             except httpx.HTTPError as error:
                 await self._refuse(error)
                 return
