@@ -53,6 +53,19 @@ def test_lockstep_gives_what_separate_runs_give(peer, seed):
         assert result.draft_nodes.tolist() == alone.draft_nodes.tolist(), f"seed {seed}, {result.name}"
 
 
+def test_lockstep_gives_what_separate_runs_of_arctic_give():
+    """The same for ArcticInference itself, where it is installed: chains and trees, within each budget."""
+    pytest.importorskip("arctic_inference.suffix_decoding", reason="arctic-inference is not installed")
+    recorded = [loop(random.Random(seed), f"s{seed}") for seed in range(3)]
+    wanted = dict(list(grid.distinct("arctic").items())[::5])
+    assert len({budget for _, budget in wanted.values()}) == 3
+    for result in lockstep.explore(recorded, *grid.explorable("arctic", wanted)):
+        alone = simulated(*wanted[result.name], recorded).result
+        assert result.draft_nodes.tolist() == alone.draft_nodes.tolist(), result.name
+        assert [turn.steps for turn in result.turns] == [turn.steps for turn in alone.turns], result.name
+        assert 0 < result.index_bytes == alone.index_bytes
+
+
 def test_arctics_grid_has_24_points_and_its_default():
     """No more than 24 settings at 32 nodes, the default among them; each one is known to the adapter."""
     settings = grid.settings_of("arctic")
