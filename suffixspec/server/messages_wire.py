@@ -239,7 +239,7 @@ class _Conversation:
         for number, value in enumerate(self._request.body.items("tools") or ()):
             tool = Fields(value, f"tools[{number}].")
             name = tool.text("name")
-            if tool.get("type") not in {None, "custom"}:
+            if tool.text("type") not in {None, "custom"}:
                 # One that Anthropic runs, or whose schema only its models know: the model is not told of it.
                 self.ignored.append(f"tools[{number}] ({tool.text('type')})")
                 continue

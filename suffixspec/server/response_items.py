@@ -34,12 +34,12 @@ def read_items(value: Any) -> list[dict[str, Any]]:
         fields = Fields(item, f"input[{number}].")
         kind = fields.get("type") or ("message" if "role" in fields else None)
         role = fields.get("role")
-        of_model = kind in {"reasoning", *_CALLS} or (kind == "message" and role == "assistant")
+        of_model = kind in ("reasoning", *_CALLS) or (kind == "message" and role == "assistant")
         if of_model and turn is None:
             turn = {"role": "assistant", "content": ""}
             messages.append(turn)
         if kind == "message":
-            if role not in {"user", "assistant", "system", "developer"}:
+            if role not in ("user", "assistant", "system", "developer"):
                 raise fields.refuse("role", "one of user, assistant, system, developer")
             text = _text(fields, "content")
             if role == "assistant" and turn is not None:
@@ -164,7 +164,7 @@ def read_response_tool_choice(value: Any) -> Any:
     kind = fields.get("type")
     if kind == "allowed_tools":
         return fields.one_of("mode", ("auto", "required")) or "auto"
-    if kind in {"function", "custom"}:
+    if kind in ("function", "custom"):
         return {"type": "function", "function": {"name": fields.text("name")}}
     raise fields.refuse("type", "function, custom or allowed_tools")
 

@@ -11,15 +11,21 @@ from typing import Any
 
 import anthropic
 import openai
+import pytest
 from engine.tiny import EOS, TOKENIZER, CountingTarget
 
 from suffixspec.engine import Engine
+from suffixspec.engine.turn import Turn
 from suffixspec.server.http_server import HttpServer
 from suffixspec.server.service import Service
 from suffixspec.server.settings import Settings
 
 LONG = {"logit_bias": {str(EOS): -100}}
 """No end before ``max_tokens``."""
+
+
+GREEDY = {"temperature": 0}
+"""For Anthropic's client, which has no parameter for it."""
 
 
 def user(content: str) -> dict[str, Any]:
@@ -100,6 +106,44 @@ class Running:
         """The value of a metric without labels."""
         lines = self.service.metrics.exposition().decode().splitlines()
         return next(float(line.split()[-1]) for line in lines if line.startswith(f"{name} "))
+
+
+class Gate:
+    """Holds the scheduler in a step of decoding until it is opened.
+
+    Args:
+        patch: undone by the test.
+        after: so many steps, of all calls together, are let through before.
+    """
+
+    def __init__(self, patch: pytest.MonkeyPatch, after: int = 0) -> None:
+        self._open = threading.Event()
+        self._left = after
+        self._held = False
+        forward = Turn.forward
+
+        def held(*arguments: Any) -> Any:
+            self._left -= 1
+            if self._left < 0 and not self._open.is_set():
+                self._held = True
+                assert self._open.wait(600)
+                self._held = False
+            return forward(*arguments)
+
+        patch.setattr(Turn, "forward", held)
+
+    def hold(self, after: int) -> None:
+        """Hold after so many steps more."""
+        self._left = after
+        self._open.clear()
+
+    def holds(self) -> bool:
+        """Whether a step is held now."""
+        return self._held
+
+    def open(self) -> None:
+        """Let everything go."""
+        self._open.set()
 
 
 def until(condition: Any, seconds: float = 600.0) -> None:

@@ -43,6 +43,18 @@ def test_the_help_teaches_with_examples(capsys):
         assert words in out
 
 
+def test_the_help_loads_no_server():
+    """``serve --help`` imports neither a web framework nor a model's libraries."""
+    code = (
+        "import sys\nfrom suffixspec.cli import main\ntry:\n    main(['serve', '--help'])\n"
+        "except SystemExit:\n    pass\nprint(sorted(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    for name in ("starlette", "uvicorn", "prometheus_client", "torch", "transformers", "numba"):
+        assert f"'{name}'" not in done.stderr
+    assert "'suffixspec.server.command'" in done.stderr
+
+
 def test_options_become_settings(tmp_path, monkeypatch):
     """Each option has its place; keys come from a file and from the environment."""
     keys = tmp_path / "keys"

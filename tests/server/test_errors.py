@@ -155,7 +155,7 @@ def test_a_body_of_another_type(server):
 
 def test_limits_of_size_and_time(tiny_target):
     """413 for a long body, announced or not; 408 for one that does not come."""
-    with Running(tiny_target, Settings(body_bytes=1000, read_seconds=0.05)) as running:
+    with Running(tiny_target, Settings(body_bytes=1000, read_seconds=1.0)) as running:
         status, _, answer = running.ask(CHAT, {**VALID[CHAT], "user": "x" * 1000})
         assert status == 413
         assert "at most 1,000 bytes" in message_of(CHAT, answer)

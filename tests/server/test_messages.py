@@ -9,7 +9,7 @@ from engine.tiny import TOKENIZER
 from suffixspec.engine.prompt import render_prompt
 from suffixspec.server import messages_wire
 
-from .harness import user
+from .harness import GREEDY, user
 
 MODEL = "tiny"
 
@@ -28,7 +28,7 @@ def test_a_message_is_what_plain_decoding_writes(server):
         "system": system,
         "messages": [user("hello the abc")],
         "max_tokens": 18,
-        "temperature": 0,
+        "extra_body": GREEDY,
     }
     got = server.anthropic().messages.create(**options)
     assert [block.text for block in got.content] == [wanted.text]
@@ -67,7 +67,7 @@ def test_the_stop_sequence_is_named(server):
     wanted = plain(server, [user("stop at")], max_tokens=20)
     stop = wanted.text[5:8]
     got = server.anthropic().messages.create(
-        model=MODEL, messages=[user("stop at")], max_tokens=20, temperature=0, stop_sequences=["\0", stop]
+        model=MODEL, messages=[user("stop at")], max_tokens=20, stop_sequences=["\0", stop], extra_body=GREEDY
     )
     assert (got.stop_reason, got.stop_sequence) == ("stop_sequence", stop)
     assert got.content[0].text == wanted.text[: wanted.text.index(stop)]

@@ -4,12 +4,12 @@ import json
 
 from suffixspec.recorder.writer import Recorder
 
-from .harness import LONG, Running, user
+from .harness import LONG, Gate, Running, until, user
 
 KEY = "a-key-that-nobody-may-read"
 
 
-def test_calls_are_recorded_whole_streamed_failed_and_left(tiny_target, tmp_path):
+def test_calls_are_recorded_whole_streamed_and_left(tiny_target, tmp_path, monkeypatch):
     """Bodies as sent and as answered, a stream put together, times, status and session; no key anywhere."""
     path = tmp_path / "calls.jsonl"
     options = {
@@ -24,8 +24,12 @@ def test_calls_are_recorded_whole_streamed_failed_and_left(tiny_target, tmp_path
         whole = client.chat.completions.create(**options)
         list(client.chat.completions.create(stream=True, **options))
         running.anthropic(KEY).messages.create(model="m", messages=[user("record")], max_tokens=3)
+        gate = Gate(monkeypatch, after=2)
         with client.chat.completions.create(stream=True, **{**options, "max_tokens": 900}) as stream:
             next(iter(stream))
+            until(gate.holds)
+        until(lambda: running.service.scheduler._active[0].call.cancelled)
+        gate.open()
     text = path.read_text()
     assert KEY not in text
     calls = [json.loads(line) for line in text.splitlines()]

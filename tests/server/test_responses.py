@@ -35,9 +35,10 @@ def test_a_response_is_what_plain_decoding_writes(server):
     assert got.incomplete_details.reason == "max_output_tokens"
     assert got.usage.input_tokens == wanted.prompt_tokens
     assert got.usage.output_tokens == 14
-    with server.openai().responses.stream(**options) as stream:
-        text = "".join(event.delta for event in stream if event.type == "response.output_text.delta")
-        final = stream.get_final_response()
+    events = list(server.openai().responses.create(stream=True, **options))
+    text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+    assert events[-1].type == "response.incomplete"
+    final = events[-1].response
     assert text == final.output_text == wanted.text
     assert final.usage.input_tokens_details.cached_tokens == wanted.prompt_tokens - 1
 

@@ -11,11 +11,10 @@ import pytest
 from engine.tiny import EOS, TOKENIZER
 
 from suffixspec.engine.prompt import render_prompt
-from suffixspec.engine.turn import Turn
 from suffixspec.server.errors import ApiError
 from suffixspec.server.settings import Settings
 
-from .harness import LONG, Running, until, user
+from .harness import LONG, Gate, Running, until, user
 
 CHAT = "/v1/chat/completions"
 
@@ -31,24 +30,6 @@ def plain(engine, text, **options):
 
 def text_of(answer) -> str:
     return answer["choices"][0]["message"]["content"]
-
-
-class Gate:
-    """Holds every step of decoding until it is opened."""
-
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
-        self._open = threading.Event()
-        forward = Turn.forward
-
-        def held(*arguments):
-            assert self._open.wait(600)
-            return forward(*arguments)
-
-        patch.setattr(Turn, "forward", held)
-
-    def open(self) -> None:
-        """Let them go."""
-        self._open.set()
 
 
 @pytest.fixture
@@ -71,21 +52,46 @@ def connection(running, body):
 # -- turns ----------------------------------------------------------------------------------------------------
 
 
-def test_a_short_call_does_not_wait_for_a_long_one(tiny_target):
-    """Steps take turns: a call that comes later and needs fewer steps ends first, a long prompt before it too."""
-    with Running(tiny_target, prefill_chunk=8) as running, ThreadPoolExecutor(2) as pool:
+def test_a_short_call_does_not_wait_for_a_long_one(tiny_target, gate):
+    """Steps take turns: a call that comes later and needs fewer steps ends first, the chunks of its prompt included."""
+    gate.hold(1)
+    with (
+        Running(tiny_target, Settings(drafting=False), prefill_chunk=8) as running,
+        ThreadPoolExecutor(2) as pool,
+    ):
         ended = []
 
         def ask(text, tokens):
             status, _, _ = running.ask(CHAT, body_of(text, max_tokens=tokens))
-            ended.append(text[:1])
+            ended.append(text)
             return status
 
-        long = pool.submit(ask, "l" * 700, 200)
-        until(lambda: running.service.scheduler.running == 1)
-        short = pool.submit(ask, "s", 4)
+        long = pool.submit(ask, "long", 80)
+        until(gate.holds)
+        short = pool.submit(ask, "s" * 100, 4)
+        until(lambda: running.service.scheduler.waiting == 1)
+        gate.open()
         assert (short.result(600), long.result(600)) == (200, 200)
-    assert ended == ["s", "l"]
+    assert ended == ["s" * 100, "long"]
+
+
+def test_a_call_with_a_long_prompt_does_not_hold_up_another(tiny_target, monkeypatch):
+    """A prompt goes through the model chunk by chunk, in turns with the steps of others."""
+    with Running(tiny_target, prefill_chunk=8) as running, ThreadPoolExecutor(2) as pool:
+        order = []
+        prefill, forward = tiny_target.prefill, tiny_target.forward_tree
+        monkeypatch.setattr(tiny_target, "prefill", lambda *a, **m: order.append("chunk") or prefill(*a, **m))
+        monkeypatch.setattr(tiny_target, "forward_tree", lambda *a: order.append("step") or forward(*a))
+        gate = Gate(monkeypatch, after=2)
+        first = pool.submit(running.ask, CHAT, body_of("x", max_tokens=6, seed=1))
+        until(gate.holds)
+        second = pool.submit(running.ask, CHAT, body_of("p" * 300, max_tokens=1))
+        until(lambda: running.service.scheduler.waiting == 1)
+        del order[:]
+        gate.open()
+        assert first.result(600)[0] == second.result(600)[0] == 200
+    steps = order.index("chunk"), len(order) - 1 - order[::-1].index("chunk")
+    assert "step" in order[slice(*steps)], order
 
 
 def test_many_calls_at_once_with_random_cancels_are_as_alone(server, tiny_target):
@@ -192,14 +198,17 @@ def test_a_call_without_room_for_its_kv_waits_for_the_others(server, tiny_target
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_client_that_goes_away_ends_its_call(tiny_target, stream):
-    """Streaming or not: the call ends long before its last token, and the next call is served."""
+def test_a_client_that_goes_away_ends_its_call(tiny_target, gate, stream):
+    """Streaming or not: the call ends with the step under way, and the next call is served."""
+    gate.hold(3)
     with Running(tiny_target) as running:
         scheduler = running.service.scheduler
         with connection(running, body_of("go away", max_tokens=900, stream=stream)) as made:
             if stream:
                 assert b"200 OK" in made.recv(100)
-            until(lambda: scheduler.running == 1 and running.engine.branches.nbytes > 0)
+            until(gate.holds)
+        until(lambda: scheduler._active[0].call.cancelled)
+        gate.open()
         until(lambda: scheduler.running == 0)
         assert running.metric("suffixspec_generated_tokens_total") < 900
         assert running.ask(CHAT, body_of("next"))[0] == 200
@@ -224,19 +233,29 @@ def test_a_waiting_call_whose_client_goes_away_is_forgotten(tiny_target, gate):
 # -- limits of time -------------------------------------------------------------------------------------------
 
 
-def test_a_call_that_takes_too_long_ends_with_what_there_is(tiny_target):
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_call_that_takes_too_long_ends_with_what_there_is(tiny_target, gate, stream):
     """The deadline passes midway: a shorter output and the reason "length"."""
-    with Running(tiny_target) as running:
+    gate.hold(3)
+    with Running(tiny_target) as running, ThreadPoolExecutor(1) as pool:
         options = {"model": "m", "messages": [user("slow")], "max_tokens": 900, "temperature": 0}
-        text, reason = "", None
-        for chunk in running.openai().chat.completions.create(stream=True, extra_body=LONG, **options):
-            for active in running.service.scheduler._active:
-                active.call.deadline = 0.0
-            text += chunk.choices[0].delta.content or ""
-            reason = chunk.choices[0].finish_reason or reason
+
+        def ask():
+            got = running.openai().chat.completions.create(stream=stream, extra_body=LONG, **options)
+            if not stream:
+                return got.choices[0].message.content, got.choices[0].finish_reason
+            chunks = [chunk.choices[0] for chunk in got]
+            return "".join(chunk.delta.content or "" for chunk in chunks), chunks[-1].finish_reason
+
+        call = pool.submit(ask)
+        until(gate.holds)
+        running.service.scheduler._active[0].call.deadline = 0.0
+        gate.open()
+        text, reason = call.result(600)
         assert reason == "length"
-        assert running.metric("suffixspec_generated_tokens_total") < 900
-        assert plain(running.engine, "slow", max_tokens=900).startswith(text)
+        tokens = int(running.metric("suffixspec_generated_tokens_total"))
+        assert 4 <= tokens < 900
+        assert text == plain(running.engine, "slow", max_tokens=tokens)
 
 
 def test_calls_without_output_by_their_deadline_are_refused(tiny_target, gate):
@@ -283,12 +302,16 @@ def test_a_shutdown_lets_running_calls_finish_and_refuses_the_others(tiny_target
     assert running.engine._sessions == {}
 
 
-def test_a_shutdown_ends_calls_that_take_too_long(tiny_target):
+def test_a_shutdown_ends_calls_that_take_too_long(tiny_target, gate):
     """After ``shutdown_seconds`` a stream ends with an error in it, and the server stops."""
+    gate.hold(3)
     with Running(tiny_target, Settings(shutdown_seconds=0.0)) as running:
         with connection(running, body_of("long", max_tokens=900, stream=True)) as made:
             received = made.recv(4096)
+            until(gate.holds)
             running.stop()
+            until(lambda: running.service.scheduler.closing)
+            gate.open()
             while piece := made.recv(65536):
                 received += piece
         assert b"the server is shutting down" in received

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from .harness import Running, user
+from .harness import GREEDY, Running, user
 from .scripts import HERMES_TOKENIZER, LS, call_of, scripted
 
 MODEL = "tiny"
@@ -100,7 +100,7 @@ def test_messages_tell_calls_and_reasoning(hermes, stream):
             "messages": [user(text)],
             "tools": [MESSAGES_LS],
             "max_tokens": 200,
-            "temperature": 0,
+            "extra_body": GREEDY,
         }
         if not stream:
             return hermes.anthropic().messages.create(**options)
@@ -224,7 +224,7 @@ def messages_loop(running):
     messages = [user("go 0")]
     for turn in range(TURNS):
         got = running.anthropic().messages.create(
-            model=MODEL, messages=messages, tools=[MESSAGES_LS], max_tokens=200, temperature=0
+            model=MODEL, messages=messages, tools=[MESSAGES_LS], max_tokens=200, extra_body=GREEDY
         )
         cached = got.usage.cache_read_input_tokens
         yield got.usage.input_tokens + cached, cached, got.usage.output_tokens
@@ -286,13 +286,13 @@ def test_arguments_that_a_client_changed_are_taken_as_they_come(tiny_target):
     with Running(tiny_target, tokenizer=HERMES_TOKENIZER) as running, scripted(LOOP):
         client = running.anthropic()
         got = client.messages.create(
-            model=MODEL, messages=[user("go 0")], tools=[MESSAGES_LS], max_tokens=200, temperature=0
+            model=MODEL, messages=[user("go 0")], tools=[MESSAGES_LS], max_tokens=200, extra_body=GREEDY
         )
         call = got.content[-1]
         for value in ({"path": "/tmp"}, {"path": "/etc"}, {"path": 1}):
             blocks = [{"type": "tool_use", "id": call.id, "name": "ls", "input": value}]
             messages = [user("go 0"), {"role": "assistant", "content": blocks}, user("x")]
-            client.messages.create(model=MODEL, messages=messages, max_tokens=1)
+            client.messages.create(model=MODEL, messages=messages, tools=[MESSAGES_LS], max_tokens=1)
             (session,) = running.engine._sessions.values()
             shown = HERMES_TOKENIZER.decode(session.prompt_ids.tolist())
             assert (ARGUMENTS if value == {"path": "/tmp"} else json.dumps(value)) in shown
