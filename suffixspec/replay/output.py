@@ -52,7 +52,9 @@ def _write_table(metrics: RunMetrics, out: TextIO, _: TextIO) -> None:
     table = Table(box=SIMPLE_HEAD, padding=(0, 1), pad_edge=False)
     table.add_column("")
     for drafter in metrics.drafters:
-        table.add_column(drafter.name, justify="right", style="bold" if drafter is best else "")
+        table.add_column(
+            drafter.name, justify="right", style="bold" if drafter is best else "", overflow="fold"
+        )
     for figure in figures(metrics.drafters):
         label = Text(f"  {figure.label}", "dim") if figure.detail else Text(figure.label)
         table.add_row(label, *(figure.text(drafter) for drafter in metrics.drafters))
