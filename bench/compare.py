@@ -14,7 +14,6 @@ follow the cost curve. τ and speeds are session means, unless another one is na
 """
 
 import argparse
-import gc
 import sys
 import time
 from collections.abc import Sequence
@@ -25,6 +24,7 @@ from typing import Any
 
 from bench import bars, environment, halves, sessions
 from bench.peers import chosen, grid, lockstep
+from bench.quiet import no_collection
 from suffixspec.cost import NAMES, CostCurve
 from suffixspec.errors import SuffixspecError
 from suffixspec.native.warm_up import warm_up
@@ -141,7 +141,7 @@ def measure(
 
     def simulate(label: str, drafter: Any, curve: CostCurve) -> None:
         simulation = Simulation(drafter, curve)
-        with _no_collection():
+        with no_collection():
             replay(recorded, [simulation])
         parts = halves.split(simulation.result, recorded)
         rows[label] = {half: halves.figures(part, curves) for half, part in parts.items()}
@@ -159,24 +159,13 @@ def measure(
         simulate(labels["tau32"], make_peer(setting, max_nodes=budget), curves["gpu"])
         others = {label: known[label] for label in dict.fromkeys(labels.values()) if label not in rows}
         if others:
-            with _no_collection():
+            with no_collection():
                 results = lockstep.explore(recorded, *grid.explorable(peer, others))
             for result in results:
                 parts = halves.split(result, recorded)
                 rows[result.name] = {half: halves.figures(part, curves) for half, part in parts.items()}
             _log(started, f"{len(others)} other settings of {peer}")
     return rows
-
-
-class _no_collection:  # noqa: N801 (used as a function)
-    """No garbage collection while a clock runs."""
-
-    def __enter__(self) -> None:
-        gc.collect()
-        gc.disable()
-
-    def __exit__(self, *_: object) -> None:
-        gc.enable()
 
 
 def lines(part: dict[str, Any], half: str) -> dict[str, list[float | None]]:

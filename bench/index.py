@@ -6,11 +6,9 @@ since other work on the machine only ever adds.
 """
 
 import argparse
-import gc
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Any
 
@@ -18,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench import environment, sessions
+from bench.quiet import no_collection
 from suffixspec.cost import CostCurve
 from suffixspec.draft import IndexDrafter
 from suffixspec.index import SuffixTree
@@ -55,19 +54,9 @@ def main() -> None:
     environment.save(args.output, document)
 
 
-@contextmanager
-def _no_collection() -> Iterator[None]:
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 def _least(measure: Callable[[], NDArray[np.float64]], repeats: int) -> NDArray[np.float64]:
     """The same calls measured several times: the least time of each."""
-    with _no_collection():
+    with no_collection():
         times = measure()
         for _ in range(repeats - 1):
             times = np.minimum(times, measure())
@@ -181,7 +170,7 @@ def single_appends(streams: list[NDArray[np.int32]], most: int, repeats: int) ->
                 break
         return np.array(times)
 
-    with _no_collection():
+    with no_collection():
         once = measure()
     return _distribution(np.minimum(once, _least(measure, max(1, repeats - 1)))) | {
         "max_us_of_one_pass": float(once.max())
@@ -205,12 +194,12 @@ def drafts(recorded: list[RenderedSession]) -> dict[str, Any]:
     cost = CostCurve.named("gpu")
     native.draft = timed
     try:
-        with _no_collection():
+        with no_collection():
             replay(recorded, [Simulation(IndexDrafter(max_nodes=NODES, cost=cost), cost)])
     finally:
         native.draft = kernel
     whole = Simulation(IndexDrafter(max_nodes=NODES, cost=cost), cost)
-    with _no_collection():
+    with no_collection():
         replay(recorded, [whole])
     us, nodes = np.array(times), np.array(grown)
     tokens = sum(turn.tokens for turn in whole.result.turns)
