@@ -26,7 +26,7 @@ from bench import bars, environment, halves, sessions
 from bench.peers import chosen, grid, lockstep
 from bench.quiet import no_collection
 from suffixspec.cost import NAMES, CostCurve
-from suffixspec.errors import SuffixspecError
+from suffixspec.errors import InputError, SuffixspecError
 from suffixspec.native.warm_up import warm_up
 from suffixspec.replay.command import make_drafter
 from suffixspec.replay.peers import PEERS, make_peer
@@ -66,8 +66,11 @@ def compare(args: argparse.Namespace) -> int:
         SuffixspecError: an unknown peer, one that is not installed, or a bad trace.
     """
     peers = args.peers.split(",")
-    for peer in peers:
-        make_peer(peer, max_nodes=NODES)  # what is missing is said before the work begins
+    for peer in peers:  # what is missing is said before the work begins
+        make_peer(peer, max_nodes=NODES)
+    for trace in args.traces:
+        if not Path(trace).is_file():
+            raise InputError("expected a trace, got no file of this name", path=trace)
     started = time.monotonic()
     limits = {trace: args.limit or LIMITS.get(_name(trace)) for trace in args.traces}
     document: dict[str, Any] = {
@@ -86,13 +89,14 @@ def compare(args: argparse.Namespace) -> int:
     tried = try_settings(args.traces, limits, peers, jobs=args.jobs, fresh=args.fresh, started=started)
     for trace in args.traces:
         recorded = sessions.load([trace], limit=limits[trace])
-        choices = {peer: chosen.best(peer, tried[trace, peer]) for peer in peers}
+        choices = {peer: chosen.best(peer, tried[trace, peer][0]) for peer in peers}
         rows = measure(recorded, choices, started)
         part = document["traces"][_name(trace)] = {
             "sessions": len(recorded),
             "output_tokens": sum(len(turn.output_ids) for s in recorded for turn in s.turns),
             "choices": choices,
             "rows": rows,
+            "grids": {peer: _grid(*tried[trace, peer]) for peer in peers},
         }
         show(_name(trace), part)
         document["bars"] = bars.judge(document["traces"])
@@ -112,8 +116,8 @@ def try_settings(
     jobs: int,
     fresh: bool,
     started: float,
-) -> dict[tuple[str, str], dict[str, Any]]:
-    """Figures on the tuning half by trace and peer, then by label of ``grid.distinct``."""
+) -> dict[tuple[str, str], tuple[dict[str, Any], bool]]:
+    """By trace and peer: figures on the tuning half by label, and whether they are from an earlier run."""
     tried = {}
     with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
         # The largest ones first, so that no process waits long for the other in the end.
@@ -127,7 +131,8 @@ def try_settings(
         }
         for future in as_completed(futures):
             trace, peer = futures[future]
-            tried[trace, peer], kept = future.result()
+            tried[trace, peer] = future.result()
+            kept = tried[trace, peer][1]
             _log(started, f"{_name(trace)}, {peer}: {'kept from an earlier run' if kept else 'tried'}")
     return tried
 
@@ -226,6 +231,16 @@ def show(name: str, part: dict[str, Any]) -> None:
             if objective != "default":
                 print(f"- {objective}: {label}")
     sys.stdout.flush()
+
+
+def _grid(tried: dict[str, Any], kept: bool) -> dict[str, Any]:
+    """What was tried of one peer on the tuning half, in short."""
+    return {
+        "kept_from_an_earlier_run": kept,
+        "settings": {
+            label: {"tau": row["tau"], "speed": row["speed"]} for label, row in sorted(tried.items())
+        },
+    }
 
 
 def _name(trace: str) -> str:
