@@ -1,0 +1,148 @@
+"""Constrained decoding: only tokens that keep an output within a language."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from suffixspec.draft.tree import DraftTree
+from suffixspec.errors import InputError
+
+if TYPE_CHECKING:
+    from suffixspec.text.tokenizer import Tokenizer
+    from suffixspec.verify.generation import LogitsAt
+
+
+class ConstraintState(Protocol):
+    """A constraint in the course of one output.
+
+    A step is ``extend`` with what the drafter proposes, ``allowed`` with the logits of the result, and ``accept``
+    with what was emitted. The first two change nothing: what a rejected node would have led to leaves no trace.
+    """
+
+    def extend(self, draft: DraftTree, max_nodes: int | None) -> DraftTree:
+        """The draft without nodes that are not allowed, and with tokens that nothing else is allowed beside.
+
+        Args:
+            draft: the drafter's.
+            max_nodes: upper bound of the result; None leaves it to the bound that the state began with.
+        """
+        ...
+
+    def allowed(self, draft: DraftTree, logits: torch.Tensor) -> torch.Tensor | LogitsAt:
+        """Logits [k + 1, V], or rows on demand, with -inf where a token is not allowed after that node.
+
+        Args:
+            draft: k nodes, as ``extend`` gave them.
+            logits: float [k + 1, V], the model's; not changed.
+        """
+        ...
+
+    def accept(self, token_ids: Sequence[int]) -> None:
+        """These tokens were emitted.
+
+        Raises:
+            SuffixspecError: one that is not allowed.
+        """
+        ...
+
+
+class Constraint(Protocol):
+    """What outputs are allowed; may be shared by any number of calls."""
+
+    def begin(
+        self,
+        *,
+        max_nodes: int,
+        costs: Callable[[], NDArray[np.float32] | None],
+        drafts: bool = True,
+    ) -> ConstraintState:
+        """The state before the first token of an output.
+
+        Args:
+            max_nodes: upper bound of a draft.
+            costs: gives float32 [max_nodes + 1], t(k + 1) / t(1) for a draft of k nodes; or None, to draft all.
+            drafts: False leaves drafts as they are: plain decoding.
+        """
+        ...
+
+
+def constraint_for(
+    tokenizer: Tokenizer,
+    vocab_size: int,
+    response_format: Mapping[str, Any],
+    *,
+    eos_ids: Collection[int] | None = None,
+    any_whitespace: bool = False,
+) -> Constraint | None:
+    """The constraint that a request's ``response_format`` asks for.
+
+    Args:
+        tokenizer: the model's.
+        vocab_size: V, the width of the logits.
+        response_format: one of
+
+            - ``{"type": "text"}``: no constraint, None;
+            - ``{"type": "json_object"}``: a JSON object;
+            - ``{"type": "json_schema", "json_schema": {"schema": {…}, "strict": bool}}``: JSON of that schema;
+              with "strict" false, objects may have other members than the schema names;
+            - ``{"type": "grammar", "grammar": "root ::= …"}``: a text of that grammar, in EBNF (GBNF) with the
+              rule ``root``.
+        eos_ids: the tokens that end an output, allowed where it is complete; None takes the tokenizer's.
+        any_whitespace: allow any white space between the parts of JSON of a schema. Else there is one space
+            behind a comma and a colon and none elsewhere: so more tokens are forced, and a model cannot lose
+            itself in blank lines.
+
+    Raises:
+        InputError: a malformed format, schema or grammar, or no end token.
+        MissingExtraError: the extra ``grammar`` is not installed.
+
+    Cost: the first call for a tokenizer prepares its vocabulary (some 100 ms for 50,000 tokens), and each new
+    schema or grammar is compiled (ms to s); both are kept.
+    """
+    if not isinstance(response_format, Mapping):
+        raise InputError(f"expected response_format to be an object, got {type(response_format).__name__}")
+    kind = response_format.get("type")
+    if kind == "text":
+        return None
+    read = {"json_object": _json_object, "json_schema": _json_schema, "grammar": _grammar}.get(kind or "")
+    if read is None:
+        raise InputError(
+            "expected the type of response_format to be one of text, json_object, json_schema, grammar, got "
+            f"{kind!r}"
+        )
+    language = read(response_format)
+    ends = tokenizer.eos_ids if eos_ids is None else eos_ids
+    if not ends:
+        raise InputError(f"expected an end token for a constrained output, got none in {tokenizer.name}")
+
+    from suffixspec.verify.grammar import compile_grammar
+
+    return compile_grammar(
+        tokenizer, vocab_size, tuple(sorted(ends)), **{"any_whitespace": any_whitespace, **language}
+    )
+
+
+def _json_object(_: Mapping[str, Any]) -> dict[str, Any]:
+    return {"schema": {"type": "object"}, "any_whitespace": True, "strict": False}
+
+
+def _json_schema(response_format: Mapping[str, Any]) -> dict[str, Any]:
+    given = response_format.get("json_schema")
+    schema = given.get("schema") if isinstance(given, Mapping) else None
+    if not isinstance(schema, (Mapping, bool)):
+        expected = '{"name": …, "schema": {…}}'
+        raise InputError(f"expected json_schema to be {expected}, got {given!r:.200}")
+    assert isinstance(given, Mapping)
+    return {"schema": schema, "strict": given.get("strict") is not False}
+
+
+def _grammar(response_format: Mapping[str, Any]) -> dict[str, Any]:
+    text = response_format.get("grammar")
+    if not isinstance(text, str):
+        raise InputError(f"expected grammar to be a text in EBNF, got {text!r:.200}")
+    return {"ebnf": text}
