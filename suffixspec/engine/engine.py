@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from suffixspec.context_cost import ContextCost
 from suffixspec.cost import CostCurve
 from suffixspec.draft import Drafter, HistoryMode, IndexDrafter
+from suffixspec.draft.predicted import PredictionTrust
 from suffixspec.engine.branch import Branch
 from suffixspec.engine.branches import Branches
 from suffixspec.engine.control import CostControl
@@ -18,6 +19,7 @@ from suffixspec.engine.memory import with_retry
 from suffixspec.engine.reply import Reply
 from suffixspec.engine.session import Session
 from suffixspec.target.memory import free_bytes
+from suffixspec.verify.constraint import Constraint, constraint_for
 
 if TYPE_CHECKING:
     from suffixspec.target.model import Target
@@ -75,6 +77,8 @@ class Engine:
         self.max_nodes = max_nodes
         self.prefill_chunk = prefill_chunk
         self.json_splice = json_splice
+        self.prediction_trust = PredictionTrust()
+        """What predictions of outputs were worth so far."""
         self.control = CostControl(self.drafter, cost, max_nodes=max_nodes)
         self.branches = Branches(
             budget_bytes=free_bytes(target.device) // 3 if kv_bytes is None else kv_bytes,
@@ -151,6 +155,21 @@ class Engine:
         with self.lock:
             self._plain_sessions += 1
             return Session(self, f"plain {self._plain_sessions}", "\0plain", drafting=False)
+
+    def constraint(
+        self, response_format: Mapping[str, Any], *, any_whitespace: bool = False
+    ) -> Constraint | None:
+        """The constraint that a request's ``response_format`` asks for, for ``Session.chat``.
+
+        Arguments, result and errors as for ``verify.constraint.constraint_for``.
+        """
+        return constraint_for(
+            self.tokenizer,
+            self.target.vocab_size,
+            response_format,
+            eos_ids=self.eos_ids,
+            any_whitespace=any_whitespace,
+        )
 
     def close(self) -> None:
         """Close every session."""

@@ -88,6 +88,10 @@ class Reply:
     template wrote it byte for byte; ``"json"``, it was equal as JSON only, which changed the prompt."""
     accepted_flags: list[bool] = field(default_factory=list)
     """For each of ``token_ids``: whether it came from a draft."""
+    prediction_accepted: int = 0
+    """Tokens of the call's prediction that are in the output, in its order; each counts once."""
+    prediction_rejected: int = 0
+    """Tokens of the prediction that are not in the output. They are no part of ``token_ids``."""
 
     @property
     def tokens_per_step(self) -> float:

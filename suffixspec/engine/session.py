@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from suffixspec.draft import DraftSession, NoDrafter
+from suffixspec.draft.alignment import Alignment
+from suffixspec.draft.predicted import PredictedDraftSession
 from suffixspec.engine.errors import ContextLengthError
 from suffixspec.engine.miss import Miss, find_miss
 from suffixspec.engine.prompt import Messages, Tools, render_prompt
@@ -22,6 +24,7 @@ from suffixspec.engine.turn import OnPrefill, Turn
 from suffixspec.errors import InputError, SuffixspecError
 from suffixspec.index.suffix_tree import as_tokens
 from suffixspec.text.template import RenderError
+from suffixspec.verify.constraint import Constraint
 from suffixspec.verify.generation import Generation
 from suffixspec.verify.sampling import SamplingParams
 
@@ -76,6 +79,8 @@ class Session:
         max_tokens: int | None = None,
         stream: bool = False,
         on_prefill: OnPrefill | None = None,
+        prediction: str | Sequence[str] | None = None,
+        constraint: Constraint | None = None,
         **sampling: Any,
     ) -> Reply | Stream:
         """The model's next message.
@@ -87,6 +92,11 @@ class Session:
                 ends first, so does the reply, with the reason "length".
             stream: return a ``Stream`` of text pieces instead of the whole ``Reply``.
             on_prefill: called as ``on_prefill(done, total)`` after each chunk of a new prompt.
+            prediction: what the message will probably be, in large part: a text, or parts of one. It is
+                drafted from the first token on, found again after each difference, and forgotten with the
+                call; the reply counts how much of it came true. It never changes the output.
+            constraint: which outputs are allowed, see ``Engine.constraint``. What it forces is drafted.
+                Reported log-probabilities are those among the allowed tokens.
             sampling: fields of ``SamplingParams``: temperature, top_p, seed, stop, logprobs, …
 
         Raises:
@@ -103,7 +113,14 @@ class Session:
         text = render_prompt(self.engine.tokenizer, messages, tools)
         prompt_ids, spliced = self._splicer.encode(text, lambda: self._prefixes(messages, tools))
         rendering = time.perf_counter() - started
-        begun = self._begin(self._checked(prompt_ids), params, last=(list(messages), tools))
+        predicted = None if prediction is None else self._predicted(prediction)
+        begun = self._begin(
+            self._checked(prompt_ids),
+            params,
+            last=(list(messages), tools),
+            prediction=predicted,
+            constraint=constraint,
+        )
         begun[0].timings.render = rendering
         result: list[Reply] = []
         pieces = self._pieces(begun, on_prefill, result, text, spliced)
@@ -116,14 +133,20 @@ class Session:
         max_tokens: int | None = None,
         stream: bool = False,
         on_prefill: OnPrefill | None = None,
+        prediction_ids: ArrayLike | None = None,
+        constraint: Constraint | None = None,
         **sampling: Any,
     ) -> Any:
-        """Continue token ids (int [n], n >= 1); arguments, result and errors as for ``chat``."""
+        """Continue token ids (int [n], n >= 1); arguments, result and errors as for ``chat``.
+
+        ``prediction_ids`` (int [m]) are the tokens of a prediction.
+        """
         params = SamplingParams(max_tokens=max_tokens, **sampling)
         if params.n != 1:
             raise ValueError(f"expected n = 1, got {params.n}; use generate_n for several outputs")
         result: list[Reply] = []
-        begun = self._begin(self._checked(prompt_ids), params)
+        predicted = None if prediction_ids is None else self._checked(prediction_ids, "prediction", least=0)
+        begun = self._begin(self._checked(prompt_ids), params, prediction=predicted, constraint=constraint)
         pieces = self._pieces(begun, on_prefill, result)
         return self._stream(pieces, result, begun[0]) if stream else _drain(pieces, result)
 
@@ -139,6 +162,7 @@ class Session:
         *,
         max_tokens: int | None = None,
         on_prefill: OnPrefill | None = None,
+        constraint: Constraint | None = None,
         **sampling: Any,
     ) -> list[Reply]:
         """``n`` outputs of one prompt, one after the other: the prompt is prefilled once, output i has seed + i.
@@ -150,7 +174,7 @@ class Session:
         replies: list[Reply] = []
         for index in range(n):
             result: list[Reply] = []
-            begun = self._begin(prompt, params.output(index))
+            begun = self._begin(prompt, params.output(index), constraint=constraint)
             replies.append(_drain(self._pieces(begun, on_prefill, result), result))
         return replies
 
@@ -219,14 +243,25 @@ class Session:
         drafter = self.engine.drafter if self._drafting_on else NoDrafter()
         return drafter.session(self.namespace)
 
-    def _checked(self, prompt_ids: ArrayLike) -> NDArray[np.int32]:
+    def _predicted(self, prediction: str | Sequence[str]) -> NDArray[np.int32]:
+        """The tokens that the model would write for a text."""
+        parts = [prediction] if isinstance(prediction, str) else prediction
+        if not isinstance(parts, Sequence) or not all(isinstance(part, str) for part in parts):
+            raise InputError(f"expected prediction to be a text or a list of texts, got {prediction!r:.80}")
+        text = "".join(parts)
+        lead = self.engine.tokenizer.traits.lead
+        if text and not text.startswith(lead):
+            text = lead + text
+        return self._checked(self.engine.tokenizer.encode(text, continues=True), "prediction", least=0)
+
+    def _checked(self, prompt_ids: ArrayLike, what: str = "prompt", *, least: int = 1) -> NDArray[np.int32]:
         try:
             prompt = as_tokens(prompt_ids)
         except (TypeError, ValueError) as error:
-            raise InputError(f"expected a prompt of token ids: {error}") from error
-        if not prompt.size:
-            raise InputError("expected a prompt of at least one token, got none")
-        largest = int(prompt.max())
+            raise InputError(f"expected a {what} of token ids: {error}") from error
+        if prompt.size < least:
+            raise InputError(f"expected a {what} of at least one token, got none")
+        largest = int(prompt.max(initial=0))
         if largest >= self.engine.target.vocab_size:
             raise InputError(
                 f"expected token ids below {self.engine.target.vocab_size}, got {largest}; "
@@ -240,6 +275,8 @@ class Session:
         params: SamplingParams,
         *,
         last: tuple[Messages, Tools] | None = None,
+        prediction: NDArray[np.int32] | None = None,
+        constraint: Constraint | None = None,
     ) -> tuple[Turn, Generation]:
         """A turn that can be run: everything that can be found wrong beforehand has been looked at."""
         engine = self.engine
@@ -260,7 +297,26 @@ class Session:
             decode=engine.decode,
             device=engine.target.device,
         )
-        return Turn(engine, self._owner, prompt_ids, generation, self._drafting), generation
+        drafting: DraftSession = self._drafting
+        alignment = None
+        bounds: dict[str, Any] = {
+            "max_nodes": engine.max_nodes,
+            "costs": lambda: getattr(engine.drafter, "costs", None),
+            "drafts": self._drafting_on,
+        }
+        if prediction is not None:
+            alignment = Alignment(prediction)
+            drafting = PredictedDraftSession(drafting, alignment, engine.prediction_trust, **bounds)
+        turn = Turn(
+            engine,
+            self._owner,
+            prompt_ids,
+            generation,
+            drafting,
+            prediction=alignment,
+            constraint=None if constraint is None else constraint.begin(**bounds),
+        )
+        return turn, generation
 
     def _stream(self, pieces: Iterator[str], result: list[Reply], turn: Turn) -> Stream:
         self._open = Stream(pieces, result, turn)
@@ -366,6 +422,8 @@ def _reply(turn: Turn, generation: Generation, spliced: Sequence[str]) -> Reply:
         logprobs=list(generation.logprobs),
         spliced=list(spliced),
         accepted_flags=turn.accepted_flags,
+        prediction_accepted=0 if turn.prediction is None else turn.prediction.accepted,
+        prediction_rejected=0 if turn.prediction is None else turn.prediction.rejected,
     )
 
 

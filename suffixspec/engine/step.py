@@ -30,7 +30,7 @@ def step(turn: Turn) -> Acceptance:
     clock = time.perf_counter
     begun = clock()
     # match + draft: the longest repeats of the context, as many nodes as pay. k nodes; none in plain decoding.
-    draft = turn.drafting.draft(turn.most_nodes())
+    draft = turn.draft()
     drafted = clock()
 
     # verify: one masked forward. Row 0 says what follows x, row i + 1 what follows node i.
@@ -41,7 +41,7 @@ def step(turn: Turn) -> Acceptance:
     logits = turn.forward(token_ids, parents)  # [k + 1, V]
 
     # accept: walk down the tree by the target's own choices, then one token more, the bonus.
-    accepted = turn.generation.accept(draft, logits)
+    accepted = turn.accept(draft, logits)
     verified = clock()
 
     # commit: x and the accepted nodes keep their KV, the rest leaves no trace; the emitted tokens are indexed.

@@ -12,11 +12,14 @@ import torch
 from numpy.typing import NDArray
 
 from suffixspec.draft import DraftSession, DraftTree
+from suffixspec.draft.alignment import Alignment
 from suffixspec.engine.branch import Branch
 from suffixspec.engine.memory import with_retry
 from suffixspec.engine.reply import Counts, Timings
 from suffixspec.engine.step import step
 from suffixspec.verify.acceptance import Acceptance, FinishReason
+from suffixspec.verify.constraint import ConstraintState
+from suffixspec.verify.generation import Generation
 from suffixspec.verify.sampling import SamplingParams
 
 if TYPE_CHECKING:
@@ -57,6 +60,8 @@ class Turn:
         prompt_ids: int32 [n], n >= 1.
         generation: the acceptance rule, with its random state and its end.
         drafting: the drafter's side of the session.
+        prediction: where the output stands in what was predicted for it; ``drafting`` follows it.
+        constraint: says which tokens may come.
     """
 
     def __init__(
@@ -66,12 +71,17 @@ class Turn:
         prompt_ids: NDArray[np.int32],
         generation: Verifier,
         drafting: DraftSession,
+        *,
+        prediction: Alignment | None = None,
+        constraint: ConstraintState | None = None,
     ) -> None:
         self.engine = engine
         self.owner = owner
         self.prompt_ids = prompt_ids
         self.generation = generation
         self.drafting = drafting
+        self.prediction = prediction
+        self.constraint = constraint
         self.pending = int(prompt_ids[-1])
         """The last token emitted; its KV is not there yet."""
         self.counts = Counts()
@@ -130,10 +140,29 @@ class Turn:
     def most_nodes(self) -> int | None:
         """The most nodes of the next draft; None leaves it to the drafter."""
         room = (self.generation.params.max_tokens or 1 << 30) - len(self.generation.token_ids) - 1
-        most = self.engine.control.max_nodes(len(self.branch))
+        control = self.engine.control
+        most = control.max_nodes(len(self.branch))
+        if control.paused and not (self.prediction is None and self.constraint is None):
+            most = None  # what did not pay before was drafted without them
         # No node lies deeper than the tree has nodes, so none comes to lie beyond the last position.
         most = room if most is None else min(most, room)
         return None if most >= self.engine.max_nodes else most
+
+    def draft(self) -> DraftTree:
+        """What the drafter proposes; under a constraint without what it forbids, and with what it forces."""
+        most = self.most_nodes()
+        draft = self.drafting.draft(most)
+        return draft if self.constraint is None else self.constraint.extend(draft, most)
+
+    def accept(self, draft: DraftTree, logits: torch.Tensor) -> Acceptance:
+        """What the target says of the draft (k nodes), given logits [k + 1, V]; tokens that are not allowed aside."""
+        if self.constraint is None:
+            return self.generation.accept(draft, logits)
+        if not isinstance(self.generation, Generation):
+            raise TypeError(f"expected a Generation under a constraint, got {type(self.generation).__name__}")
+        accepted = self.generation.accept(draft, self.constraint.allowed(draft, logits))
+        self.constraint.accept(accepted.token_ids)
+        return accepted
 
     def forward(self, token_ids: torch.Tensor, parents: torch.Tensor) -> torch.Tensor:
         """Logits [n, V] of a tree (int64 [n] each) behind the branch; commits nothing."""

@@ -1,0 +1,317 @@
+"""Constrained outputs: plain decoding's, token for token, and in fewer steps where the grammar forces tokens."""
+
+import json
+import random
+import sys
+
+import numpy as np
+import pytest
+import tokenizers
+import torch
+from tokenizers import decoders, models, pre_tokenizers
+
+from suffixspec.draft import EMPTY, IndexDrafter
+from suffixspec.engine import Engine
+from suffixspec.errors import InputError, MissingExtraError, SuffixspecError
+from suffixspec.text import Tokenizer
+from suffixspec.verify.constraint import constraint_for
+
+from .tiny import CHATML, VOCAB, garbage, tree
+
+pytest.importorskip("xgrammar", reason='constrained outputs need the extra "grammar"')
+
+MERGES = (('"', "n"), ('"n', "a"), ('"na', "m"), ('"nam', "e"), (":", "Ġ"), (",", "Ġ"), ("{", '"'))
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"enum": ["alpha", "alphabet", "beta"]},
+        "number of items": {"type": "integer", "minimum": 0, "maximum": 99},
+        "inner": {
+            "type": "object",
+            "properties": {"ok": {"type": "boolean"}, "tag": {"type": "string", "maxLength": 4}},
+            "required": ["ok", "tag"],
+        },
+    },
+    "required": ["name", "number of items", "inner"],
+}
+FORMATS = {
+    "schema": {"type": "json_schema", "json_schema": {"name": "x", "schema": SCHEMA, "strict": True}},
+    "object": {"type": "json_object"},
+    "grammar": {"type": "grammar", "grammar": 'root ::= "be" "gin "* ("é" | "è") [a-c]* ("!" | "?")'},
+}
+SAMPLING = {
+    "greedy": {},
+    "sampled": {"temperature": 1.0},
+    "cool": {"temperature": 0.6, "top_k": 30, "top_p": 0.9},
+    "penalties": {"repetition_penalty": 1.2, "frequency_penalty": 0.3, "logit_bias": {9: 2.0}},
+}
+PROMPT = list(b"write")
+
+
+def json_tokenizer() -> Tokenizer:
+    """As many tokens as the tiny model has, some of them across JSON's own borders."""
+    vocab = {char: index for index, char in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    for pair in MERGES:
+        vocab["".join(pair)] = len(vocab)
+    backend = tokenizers.Tokenizer(models.BPE(vocab, list(MERGES)))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False)
+    backend.decoder = decoders.ByteLevel()
+    backend.add_special_tokens(["<|im_start|>", "<|im_end|>"])
+    return Tokenizer(backend, name="json", template=CHATML, special={"eos_token": "<|im_end|>"})
+
+
+TOKENIZER = json_tokenizer()
+EOS = TOKENIZER.special_tokens["<|im_end|>"]
+
+
+def engine_with(target, **more) -> Engine:
+    assert TOKENIZER.vocab_size == VOCAB
+    return Engine(target, TOKENIZER, kv_bytes=1 << 26, **more)
+
+
+def begin(form: str, *, nodes: int = 16, costs=None, drafts: bool = True):
+    """A state at the start of an output."""
+    constraint = constraint_for(TOKENIZER, VOCAB, FORMATS[form])
+    return constraint.begin(max_nodes=nodes, costs=lambda: costs, drafts=drafts)
+
+
+def allowed(state, draft=EMPTY) -> list[set[int]]:
+    """The tokens that are allowed after the context and after each node."""
+    rows = state.allowed(draft, torch.zeros(len(draft) + 1, VOCAB))
+    return [set((rows(node) == 0).nonzero()[:, 0].tolist()) for node in range(-1, len(draft))]
+
+
+def nothing():
+    """A drafter that knows nothing."""
+    return garbage(0, nodes=0)
+
+
+# -- lossless ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", FORMATS)
+def test_the_output_is_that_of_constrained_plain_decoding(tiny_target, form):
+    """Greedy and seeded, with drafts of every kind, right ones among them: the same tokens, and allowed ones."""
+    for number, (name, options) in enumerate(SAMPLING.items()):
+        more = {"max_tokens": 110 if form == "schema" else 40, "seed": number, **options}
+        engine = engine_with(tiny_target)
+        plain = engine.plain(PROMPT, constraint=engine.constraint(FORMATS[form]), **more)
+        assert plain.counts.drafted == 0
+        if form == "schema":
+            assert plain.finish_reason == "stop"
+            assert set(json.loads(plain.text)) == set(SCHEMA["required"])
+        nodes = (1, 7, 16, 40)[number]
+        drafters = {
+            "nothing": nothing(),
+            "suffix": IndexDrafter(max_nodes=nodes),
+            "mixed": garbage(number, PROMPT + plain.token_ids, nodes=nodes),
+        }
+        for kind, drafter in drafters.items():
+            engine = engine_with(tiny_target, drafter=drafter, max_nodes=nodes)
+            session = engine.session("s")
+            constraint = engine.constraint(FORMATS[form])
+            for _ in range(2 if kind == "suffix" else 1):
+                reply = session.generate(PROMPT, constraint=constraint, **more)
+                assert reply.token_ids == plain.token_ids, f"{kind}, {form}, {name}"
+            assert (reply.text, reply.finish_reason) == (plain.text, plain.finish_reason)
+
+
+def test_without_the_constraint_the_output_is_another(tiny_target):
+    """The test above could fail: the model writes no JSON by itself."""
+    engine = engine_with(tiny_target)
+    constraint = engine.constraint(FORMATS["object"])
+    constrained = engine.plain(PROMPT, max_tokens=20, constraint=constraint)
+    assert constrained.token_ids != engine.plain(PROMPT, max_tokens=20).token_ids
+
+
+def test_forced_tokens_are_drafted(tiny_target):
+    """A drafter that knows nothing: names and brackets of the schema come from the grammar, in fewer steps."""
+    engine = engine_with(tiny_target, drafter=nothing())
+    reply = engine.session("s").generate(PROMPT, constraint=engine.constraint(FORMATS["schema"]), seed=1)
+    tokens = len(reply.token_ids)
+    assert reply.finish_reason == "stop"
+    assert reply.counts.steps <= 0.6 * tokens
+    assert reply.counts.accepted >= 0.4 * tokens
+    assert reply.token_ids[-1] == EOS
+    assert reply.accepted_flags[-1], "the end is forced too"
+
+
+def test_a_chat_and_several_outputs_take_a_constraint(tiny_target):
+    """``chat`` and ``generate_n``; each output begins at the grammar's start."""
+    engine = engine_with(tiny_target)
+    constraint = engine.constraint(FORMATS["schema"])
+    reply = engine.session("s").chat([{"role": "user", "content": "go"}], constraint=constraint)
+    assert set(json.loads(reply.text)) == set(SCHEMA["required"])
+    replies = engine.session("s").generate_n(PROMPT, 2, constraint=constraint, temperature=1.0, seed=3)
+    assert all(json.loads(reply.text) for reply in replies)
+    assert engine.constraint({"type": "text"}) is None
+
+
+def test_a_prediction_and_a_constraint_go_together(tiny_target):
+    """A predicted JSON text under its schema: the output stays, and takes fewer steps than either alone."""
+    engine = engine_with(tiny_target)
+    constraint = engine.constraint(FORMATS["schema"])
+    plain = engine.plain(PROMPT, constraint=constraint, seed=1, temperature=1.0)
+    steps = {}
+    for kind, prediction in (("forced", None), ("predicted", plain.token_ids)):
+        session = engine_with(tiny_target, drafter=nothing()).session("s")
+        reply = session.generate(
+            PROMPT, constraint=constraint, prediction_ids=prediction, seed=1, temperature=1.0
+        )
+        assert reply.token_ids == plain.token_ids
+        steps[kind] = reply.counts.steps
+    assert steps["predicted"] < steps["forced"] < len(plain.token_ids)
+
+
+# -- masks and drafts -------------------------------------------------------------------------------------
+
+
+def test_each_row_of_the_mask_is_that_of_the_nodes_path():
+    """Over random trees, right and wrong tokens mixed: the row of each allowed node is what its path allows."""
+    text = b'{"name": "alphabet", "number of items": 42, "inner": {"ok": true, "tag": "e'
+    checked = 0
+    for seed in range(12):
+        rng = random.Random(seed)
+        cut = rng.randint(0, len(text))
+        state = begin("schema")
+        state.accept([TOKENIZER.encode(chr(byte))[0] for byte in text[:cut]])
+        drafts = garbage(seed, [*range(3), *(TOKENIZER.encode(chr(b))[0] for b in text[cut:])], nodes=14)
+        draft = tree(list(drafts.script([0, 1, 2], 14)))
+        before = allowed(state)
+        rows = allowed(state, draft)
+        assert rows[0] == before[0]
+        for node in range(len(draft)):
+            path = [int(draft.token_ids[i]) for i in draft.path(node)]
+            other = begin("schema")
+            other.accept([TOKENIZER.encode(chr(byte))[0] for byte in text[:cut]])
+            try:
+                other.accept(path)
+            except SuffixspecError:
+                continue
+            checked += 1
+            if path[-1] != EOS:
+                assert rows[node + 1] == allowed(other)[0], f"seed {seed}, node {node}"
+        assert allowed(state) == before, f"seed {seed}: the state has moved"
+        state.extend(draft, 14)
+        assert allowed(state) == before, f"seed {seed}: the state has moved"
+    assert checked > 15
+
+
+def test_what_is_forbidden_is_not_drafted_and_what_is_forced_is():
+    """Of the drafter's nodes the impossible ones go, with all below them; forced texts hang on the rest."""
+    state = begin("schema", nodes=40)
+    quote, brace = TOKENIZER.encode('"')[0], TOKENIZER.encode("{")[0]
+    draft = state.extend(tree([(-1, 7), (0, 8), (-1, brace), (2, quote), (2, 9)]), None)
+    texts = [TOKENIZER.decode(path) for path in draft.paths()]
+    assert '{"name": "' in texts
+    assert all('{"name": "'.startswith(text) for text in texts)
+    state.accept(TOKENIZER.encode('{"name": "b'))
+    draft = state.extend(EMPTY, None)
+    assert TOKENIZER.decode(draft.token_ids) == 'eta", "number of items": '
+    state.accept(draft.token_ids.tolist())
+    assert len(state.extend(EMPTY, None)) == 0, "nothing is forced: any digit may come"
+
+
+def test_the_draft_keeps_its_bounds():
+    """The most nodes, none in a plain step, only what pays, and no change in plain decoding."""
+    draft = tree([(-1, 7)])
+    assert len(begin("schema", nodes=3).extend(EMPTY, None)) == 3
+    assert len(begin("schema").extend(EMPTY, 2)) == 2
+    assert len(begin("schema").extend(EMPTY, 0)) == 0
+    assert len(begin("schema", costs=(1 + 2.0 * np.arange(17)).astype(np.float32)).extend(EMPTY, None)) == 0
+    assert begin("schema", drafts=False).extend(draft, None) is draft
+
+
+def test_the_end_is_allowed_where_the_text_is_complete_and_only_there():
+    """Before, no end token; behind a complete object nothing else."""
+    state = begin("object")
+    assert EOS not in allowed(state)[0]
+    state.accept(TOKENIZER.encode('{"a": [1]}'))
+    assert EOS in allowed(state)[0]
+    state = begin("grammar")
+    state.accept(TOKENIZER.encode("beé!"))
+    assert allowed(state) == [{EOS}]
+    assert state.extend(EMPTY, None).token_ids.tolist() == [EOS]
+    assert allowed(state, state.extend(EMPTY, None))[0] == {EOS}
+
+
+def test_special_tokens_and_control_characters_are_no_text():
+    """Inside a string any text is allowed, but not a special token's, and nothing that JSON has to escape."""
+    state = begin("object")
+    state.accept(TOKENIZER.encode('{"a'))
+    tokens = allowed(state)[0]
+    assert TOKENIZER.encode("<")[0] in tokens
+    assert TOKENIZER.special_tokens["<|im_start|>"] not in tokens
+    for form, text in (
+        ("object", '{"a'),
+        ("schema", '{"name": "beta", "number of items": 1, "inner": {"ok": true, "tag": "'),
+    ):
+        state = begin(form)
+        state.accept(TOKENIZER.encode(text))
+        assert not allowed(state)[0] & {
+            TOKENIZER.encode(chr(byte))[0] for byte in range(32) if chr(byte) not in "\t\n\r"
+        }
+
+
+def test_a_token_that_is_not_allowed_is_an_error():
+    """What a processor of the user's has let through is not passed over."""
+    with pytest.raises(SuffixspecError, match="that the grammar allows"):
+        begin("object").accept(TOKENIZER.encode("no"))
+
+
+# -- formats ----------------------------------------------------------------------------------------------
+
+
+def test_white_space_and_other_members():
+    """By default JSON of a schema has one form; ``any_whitespace`` and "strict": false admit more."""
+    spaced, more = '{ "name"', '{"other'
+    loose = {"type": "json_schema", "json_schema": {"schema": {"type": "object"}, "strict": False}}
+
+    def takes(text: str, form, **options) -> bool:
+        state = constraint_for(TOKENIZER, VOCAB, form, **options).begin(max_nodes=4, costs=lambda: None)
+        try:
+            state.accept(TOKENIZER.encode(text))
+        except SuffixspecError:
+            return False
+        return True
+
+    assert not takes(spaced, FORMATS["schema"])
+    assert takes(spaced, FORMATS["schema"], any_whitespace=True)
+    assert takes(spaced, FORMATS["object"])
+    assert not takes(more, FORMATS["schema"])
+    assert takes(more, loose)
+    assert not takes("[", FORMATS["object"])
+
+
+@pytest.mark.parametrize(
+    ("form", "message"),
+    [
+        ("json", "expected response_format to be an object"),
+        ({}, "one of text, json_object, json_schema, grammar, got None"),
+        ({"type": "xml"}, "got 'xml'"),
+        ({"type": "json_schema"}, "expected json_schema to be"),
+        ({"type": "json_schema", "json_schema": {"name": "x"}}, "expected json_schema to be"),
+        ({"type": "json_schema", "json_schema": {"schema": {"type": "nope"}}}, "JSON schema .*nope"),
+        ({"type": "grammar"}, "expected grammar to be a text"),
+        ({"type": "grammar", "grammar": "root = 1"}, "grammar in EBNF that can be compiled, got: EBNF"),
+    ],
+    ids=str,
+)
+def test_a_malformed_format_is_an_input_error(form, message):
+    """It says what was expected, without the place in somebody else's source."""
+    with pytest.raises(InputError, match=message) as error:
+        constraint_for(TOKENIZER, VOCAB, form)
+    assert ".cc" not in str(error.value)
+
+
+def test_without_an_end_token_nothing_is_constrained():
+    """An output could not end."""
+    with pytest.raises(InputError, match="expected an end token"):
+        constraint_for(TOKENIZER, VOCAB, FORMATS["object"], eos_ids=())
+
+
+def test_without_the_extra_the_error_says_what_to_install(monkeypatch):
+    """The package is optional."""
+    monkeypatch.setitem(sys.modules, "xgrammar", None)
+    with pytest.raises(MissingExtraError, match=r"pip install \"suffixspec\[grammar\]\""):
+        constraint_for(json_tokenizer(), VOCAB, FORMATS["object"])
