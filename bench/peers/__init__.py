@@ -18,7 +18,8 @@ Different, since the peers are:
   times are below those of the real ones. Drafts are not cut at the end-of-turn token, as prompt lookup does.
 * The automaton keeps its structure over the turns of a session, and one of the history, in plain Python.
 * Memory is compared for ArcticInference only, by its own estimate: the trees of all responses and that of
-  the last prompt, per token that they hold. Ours is allocated capacity, the calibration left out.
+  the last prompt, per token that they hold. (It counts 24 bytes for each token of the text where 4 are used:
+  328 bytes per token against 308 that a process grew by.) Ours is allocated capacity, calibration left out.
 * Times on a machine that is not quiet are noisy; tokens per step are exact and repeat.
 
 Grids are explored in lockstep (``bench.peers.lockstep``): one index, many settings. The drafts are those of
