@@ -37,6 +37,8 @@ class Branches:
         self._pinned: set[int] = set()  # id(branch)
         self.evicted = 0
         """Branches dropped so far to make room."""
+        self.kin: Callable[[Hashable], Hashable] = lambda owner: owner
+        """Who may have a copy of whose KV: owners for which it says the same. By default only an owner itself."""
 
     def __len__(self) -> int:
         """Number of branches."""
@@ -68,9 +70,9 @@ class Branches:
 
         The owner's branch with the longest common prefix, if no more is lost by cutting it back than is kept
         (or next to nothing); else a new one, so that a side request does not destroy the main branch. What
-        they have in common is copied into it, not computed again. Where there is no memory for two, or the
-        owner may have no more, the branch is cut back all the same. The last token never keeps its KV: the
-        first step's forward begins with it.
+        it has in common with another branch, the owner's or one of its ``kin``, is copied into it, not computed
+        again. Where there is no memory for two, or the owner may have no more, the branch is cut back all the
+        same. The last token never keeps its KV: the first step's forward begins with it.
 
         Args:
             owner: whose branch.
@@ -80,19 +82,35 @@ class Branches:
         Raises:
             OutOfMemoryError: there is no memory for a new branch, and none that could be cut back.
 
-        Cost: O(n) per branch of the owner; a copy of the common prefix's KV for a new branch.
+        Cost: O(n) per branch of the owner, of its kin too for a new branch; a copy of the common prefix's KV.
         """
         source, common = self.best(owner, token_ids)
         common = min(common, token_ids.shape[0] - 1)
         branch = None
         if source is None or len(source) - common > max(common, _SMALL_LOSS):
-            branch = self._fork(owner, source if common else None, common, new)
-        if branch is None:
-            assert source is not None  # a fork of nothing is a branch, or an error
+            donor, shared = self._donor(owner, token_ids, source, common)
+            branch = self._fork(owner, donor, shared, new)
+        if branch is None and source is not None:
             source.cut(common)
             branch = source
+        if branch is None:  # there is no memory for a copy of what others have
+            branch = self._fork(owner, None, 0, new)
+            assert branch is not None  # a fork of nothing is a branch, or an error
         self.use(branch)
         return branch
+
+    def _donor(
+        self, owner: Hashable, token_ids: NDArray[np.int32], source: Branch | None, common: int
+    ) -> tuple[Branch | None, int]:
+        """The branch that a new one can copy most from, and how much: the owner's ``source``, or its kin's."""
+        found, most = (source, common) if common else (None, 0)
+        kin = self.kin(owner)
+        for branch in self._by_use.values():
+            if branch.owner != owner and self.kin(branch.owner) == kin:
+                shared = min(branch.common_prefix(token_ids), token_ids.shape[0] - 1)
+                if shared > most:
+                    found, most = branch, shared
+        return found, most
 
     def _fork(
         self, owner: Hashable, source: Branch | None, common: int, new: Callable[[], Branch]
@@ -101,8 +119,9 @@ class Branches:
 
         None where both cannot be had; without a source, that is an error.
         """
-        others = [branch for branch in self.of(owner) if branch is not source]
-        if len(others) + (source is not None) >= self._per_owner:
+        own = self.of(owner)
+        if len(own) >= self._per_owner:
+            others = [branch for branch in own if branch is not source]
             if not others:
                 return None
             self.drop(others[0])

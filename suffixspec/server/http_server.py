@@ -11,6 +11,7 @@ from suffixspec.server.app import build_app
 from suffixspec.server.service import Service
 
 _BACKLOG = 2048
+_KEEP_ALIVE_SECONDS = 75  # an agent thinks and runs tools between its calls: longer than its clients keep one
 _GRACE_SECONDS = 5.0  # for the last bytes, after the calls have ended
 
 
@@ -34,6 +35,7 @@ class HttpServer(uvicorn.Server):
             port=port,
             http="h11",
             ws="none",
+            timeout_keep_alive=_KEEP_ALIVE_SECONDS,
             lifespan="on",
             log_config=None,
             access_log=False,

@@ -51,6 +51,8 @@ class Service:
         self.created = int(time.time())
         self.fingerprint = f"fp_{engine.target.fingerprint[:12]}"
         self.gate = Gate(self.settings.api_keys)
+        # Loops of one namespace begin with the same system prompt: its KV is computed once for all of them.
+        engine.branches.kin = lambda owner: owner[0] if isinstance(owner, tuple) else owner
         self.arguments = Arguments()
         self.stored = StoredResponses(self.settings.stored_responses)
         sessions = Sessions(

@@ -227,3 +227,53 @@ def test_random_use_keeps_the_books():
         branches.check()
         assert branches.nbytes <= 5000
         assert len(branches.of(owner)) <= 3
+
+
+# -- kin ------------------------------------------------------------------------------------------------------
+
+
+def family(owner: str) -> str:
+    return owner[0]
+
+
+def test_a_new_branch_copies_what_another_owner_of_the_family_has():
+    """The longest common prefix of all the family's branches; the donor stays as it is, also while it is decoded."""
+    shorter, longer = branch(1, 2, 9, owner="a1"), branch(1, 2, 3, 4, owner="a2")
+    stranger = branch(1, 2, 3, 4, 5, owner="b1")
+    branches = pool(shorter, longer, stranger)
+    branches.kin = family
+    branches.pin(longer)
+    taken = branches.take("a3", ids(1, 2, 3, 4, 5, 6), lambda: branch(owner="a3"))
+    assert taken.token_ids.tolist() == [1, 2, 3, 4]
+    assert longer.token_ids.tolist() == [1, 2, 3, 4]
+    assert taken.owner == "a3"
+    assert len(branches) == 4
+    branches.check()
+
+
+def test_without_kin_nobody_copies_from_another():
+    """The default: a new owner begins with nothing."""
+    branches = pool(branch(1, 2, 3, owner="a1"))
+    assert len(branches.take("a2", ids(1, 2, 3, 4), lambda: branch(owner="a2"))) == 0
+
+
+def test_a_copy_leaves_the_last_token_of_the_prompt_out():
+    """The first step's forward begins with it."""
+    branches = pool(branch(1, 2, 3, owner="a1"))
+    branches.kin = family
+    assert len(branches.take("a2", ids(1, 2, 3), lambda: branch(owner="a2"))) == 2
+
+
+def test_without_memory_for_a_copy_a_branch_begins_with_nothing():
+    """The donor may leave for it then."""
+    donor = branch(1, 2, 3, owner="a1")
+    branches = pool(donor, budget_bytes=1000)
+    branches.kin = family
+
+    def new() -> Branch:
+        branches.make_room(1000, donor if len(branches) == 2 else branch(owner="a2"))
+        return branch(owner="a2")
+
+    taken = branches.take("a2", ids(1, 2, 3, 4), new)
+    assert len(taken) == 0
+    assert len(branches) == 1

@@ -40,10 +40,10 @@ def gate(monkeypatch):
 
 
 @contextlib.contextmanager
-def connection(running, body):
+def connection(running, body, path=CHAT):
     """A request over a bare socket, which can be left at any time."""
     data = json.dumps(body).encode()
-    head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n"
+    head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n"
     with socket.create_connection(("127.0.0.1", running.port), timeout=600) as made:
         made.sendall(head.encode() + data)
         yield made
@@ -316,3 +316,22 @@ def test_a_shutdown_ends_calls_that_take_too_long(tiny_target, gate):
                 received += piece
         assert b"the server is shutting down" in received
         assert received.rstrip().endswith(b"0")  # the last chunk of the response
+
+
+@pytest.mark.parametrize(
+    ("path", "sign"), [(CHAT, b": still working"), ("/v1/messages", b'event: ping\ndata: {"type":"ping"}')]
+)
+def test_a_stream_without_news_gives_signs_of_life(tiny_target, gate, path, sign):
+    """While a step takes long: a comment, or Anthropic's event, so that no client or proxy gives up."""
+    gate.hold(1)
+    with Running(tiny_target, Settings(ping_seconds=0.01)) as running:
+        body = {"model": "m", "messages": [user("x")], "max_tokens": 3, "stream": True}
+        with connection(running, body, path) as made:
+            received = b""
+            while sign not in received:
+                received += made.recv(4096)
+            gate.open()
+            while piece := made.recv(4096):
+                received += piece
+                if b"[DONE]" in received or b"message_stop" in received:
+                    break

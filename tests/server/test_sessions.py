@@ -173,3 +173,20 @@ def test_hints_come_in_the_order_of_trust():
 def test_only_a_billing_line_at_the_head_is_left_out(text, rest):
     """Anywhere else it is the client's text."""
     assert without_billing_line(text) == rest
+
+
+def test_a_new_loop_does_not_compute_the_system_prompt_again(server):
+    """Its first call copies the KV that another loop of the namespace has; the output is plain decoding's."""
+    ask = server.openai().chat.completions.create
+    options = {"model": "m", "temperature": 0, "max_tokens": 6}
+    system = {"role": "system", "content": "A long system prompt, the same for all. " * 4}
+    ask(messages=[system, user("one task")], **options)
+    got = ask(messages=[system, user("quite another")], **options)
+    common = len(TOKENIZER.encode(render_prompt(TOKENIZER, [system], None, reply_next=False)))
+    assert got.usage.prompt_tokens_details.cached_tokens >= common
+    ids = TOKENIZER.encode(render_prompt(TOKENIZER, [system, user("quite another")], None))
+    assert got.choices[0].message.content == server.plain(ids, max_tokens=6).text
+    headers = {"X-Suffixspec-Namespace": "apart"}
+    other = ask(messages=[system, user("quite another")], extra_headers=headers, **options)
+    assert other.usage.prompt_tokens_details.cached_tokens == 0
+    assert other.choices[0].message.content == got.choices[0].message.content
