@@ -107,6 +107,23 @@ class IndexDrafter:
             self._ngrams[namespace] = NgramIndex(slots=self._ngram_slots)
         return self._ngrams[namespace]
 
+    def calibrations(self) -> dict[str, Calibration]:
+        """What was learned, by the upper end of the range of temperatures: "0", "0.5", "1", "inf"."""
+        return {"0": self.calibration, **{f"{end:g}": one for end, one in self._sampled.items()}}
+
+    def set_calibrations(self, calibrations: dict[str, Calibration]) -> None:
+        """Go on from what was learned earlier, as ``calibrations`` gave it; other names are passed over."""
+        self.calibration = calibrations.get("0", self.calibration)
+        self._sampled |= {
+            end: calibrations[f"{end:g}"] for end in _TEMPERATURES if f"{end:g}" in calibrations
+        }
+
+    def clear_history(self) -> None:
+        """Drop what outlives a session, in every namespace, but not what was learned of repeats."""
+        self.history.clear()
+        for index in self._ngrams.values():
+            index.clear()
+
     @property
     def nbytes(self) -> int:
         """Allocated bytes of the indexes that outlive a session: history and n-grams."""
@@ -241,6 +258,18 @@ class IndexDraftSession:
             before = context[max(0, self._turn_start - CONTEXT) : self._turn_start].copy()
             self._outputs.append((before, output))
         self._turn_start = len(context)
+
+    def take_outputs(self) -> list[tuple[NDArray[np.int32], NDArray[np.int32]]]:
+        """The outputs so far, each with the end of its prompt; ``close`` makes no history of them any more."""
+        outputs, self._outputs = self._outputs, []
+        return outputs
+
+    def clear_history(self) -> None:
+        """Drop what can be drafted here from other sessions; the session's own tree stays."""
+        if self._index.history is not None:
+            self._index.history.index.clear()
+        if self._ngrams is not None:
+            self._ngrams.index.clear()
 
     def close(self) -> None:
         """End the session: its outputs become history for later sessions of the namespace.

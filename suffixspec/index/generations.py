@@ -96,6 +96,15 @@ class GenerationalIndex:
         self._trees[0].extend(sequence)
         self._trees[0].end_sequence()
 
+    def clear(self) -> None:
+        """Drop all text, also for the cursors that look at it. Changes the index. Cost: some 10 µs per cursor."""
+        self._trees.clear()
+        self._trees.append(SuffixTree())
+        self._epoch += 1
+        self.version += 1
+        for cursor in self._cursors:
+            cursor.current()
+
     def cursor(self) -> GenerationalCursor:
         """A cursor over every live generation."""
         cursor = GenerationalCursor(self)
@@ -126,6 +135,11 @@ class GenerationalCursor:
         self._epoch = index.epoch
         self._version = -1
         self._arguments: list[tuple[Any, ...]] = []
+
+    @property
+    def index(self) -> GenerationalIndex:
+        """What it looks at."""
+        return self._index
 
     def extend(self, tokens: ArrayLike) -> None:
         """Feed tokens, int [k]; a negative one resets the cursor. Cost: amortised O(generations) per token."""

@@ -54,6 +54,11 @@ class History:
         return sum(index.nbytes for index in self._indexes.values())
 
     @property
+    def namespace_bytes(self) -> int:
+        """Upper bound of the memory of one namespace."""
+        return self._share
+
+    @property
     def namespaces(self) -> list[str]:
         """Names that hold something, the least recently used first. Cost: O(namespaces)."""
         return list(self._by_use.values())
@@ -101,6 +106,11 @@ class History:
         if namespace in self._indexes:
             del self._indexes[namespace]
             del self._by_use[self._last_use.pop(namespace)]
+
+    def clear(self) -> None:
+        """Drop the text of every namespace, also for the sessions that draft from it. Cost: O(namespaces)."""
+        for index in self._indexes.values():
+            index.clear()
 
     def check(self) -> None:
         """Verify every invariant; for tests.

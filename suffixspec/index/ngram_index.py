@@ -43,6 +43,10 @@ class NgramIndex:
         """What comes next follows nothing. Changes the index. Cost: O(1)."""
         self._cursor.end_sequence()
 
+    def clear(self) -> None:
+        """Drop all counts, in place. Changes the index. Cost: O(slots)."""
+        self.table[:] = 0
+
     def cursor(self) -> NgramCursor:
         """A place from which a text of its own is counted; several texts may take turns."""
         return NgramCursor(self)

@@ -1,0 +1,389 @@
+"""A store and a drafter kept together: what is on disk comes into memory, what is written goes to disk."""
+
+from __future__ import annotations
+
+import atexit
+import threading
+import time
+import warnings
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
+
+import numpy as np
+from numpy.typing import NDArray
+
+from suffixspec.draft.calibration import Calibration
+from suffixspec.draft.indexed import IndexDrafter
+from suffixspec.errors import SuffixspecError, SuffixspecWarning
+from suffixspec.index.history import CONTEXT
+from suffixspec.store.epoch import Forgotten, digest
+from suffixspec.store.history_store import HistoryStore
+from suffixspec.store.record import Record
+from suffixspec.store.saved_session import Output, SavedDraftSession
+
+if TYPE_CHECKING:
+    from suffixspec.store.segment import SegmentInfo
+
+BLOCK = 2048
+"""Most tokens that are indexed at once while an engine is at work: about 2 ms."""
+
+_BYTES_PER_TOKEN = 56  # of the index, about: more tokens than fit are not read
+_MOST_QUEUED = 4_000_000  # tokens that wait while a disk is full; the oldest go
+_POLL_SECONDS = 0.05
+_LOOK_SECONDS = 2.0  # how often the disk is asked for segments of other processes
+
+
+@dataclass(slots=True)
+class Loading:
+    """What came into memory so far."""
+
+    tokens: int = 0
+    records: int = 0
+    seconds: float = 0.0
+    """Spent on it, reading and indexing."""
+    longest_pause_ms: float = 0.0
+    """The longest that the lock was held for one block: a draft may have waited so long."""
+
+
+@dataclass(slots=True)
+class _Resident:
+    """A namespace in memory, and the segments that are in it."""
+
+    segments: set[str] = field(default_factory=set)
+    pending: deque[SegmentInfo] = field(default_factory=deque)
+    reread: set[str] = field(default_factory=set)
+    """Segments of this process whose records are not in memory any more: something was forgotten since."""
+    stale: bool = False
+    looked: bool = False
+
+
+class SavedHistory:
+    """Feeds a drafter's history from a store, and the store from the drafter's sessions.
+
+    A namespace is read when its first session begins: in the background, in blocks, oldest first, as much of its
+    end as the memory for it holds. Drafts work without it until then. Outputs of sessions that end are in memory at
+    once; a thread writes them to disk, and looks for what other processes have sealed.
+
+    Args:
+        store: opened with the drafter's tokenizer.
+        drafter: its history is fed.
+        lock: held while the drafter is used; an engine gives its own.
+        target: whose calibration is read and saved.
+        background: read in a thread. False reads when ``session`` is called, which then waits.
+        writes: append what the sessions write; False only reads.
+    """
+
+    def __init__(
+        self,
+        store: HistoryStore,
+        drafter: IndexDrafter,
+        *,
+        lock: Any = None,
+        target: str = "",
+        background: bool = True,
+        writes: bool = True,
+    ) -> None:
+        self.store = store
+        self.lock = threading.RLock() if lock is None else lock
+        self.loading = Loading()
+        self._drafter = drafter
+        self._target = target
+        self._background = background
+        self._writes = writes
+        self._sessions: WeakSet[SavedDraftSession] = WeakSet()
+        self._resident: dict[str, _Resident] = {}
+        self._queue: deque[tuple[str, Record]] = deque()
+        self._queued = 0
+        self._read_epoch = store.epoch.value
+        self._forgotten: list[
+            Forgotten
+        ] = []  # since this process began: what is not written yet may be meant
+        self._lost_until = float("-inf")
+        self._io = threading.RLock()  # held while the queue is written
+        self._full = False
+        self._refused: dict[str, str] = {}
+        self._closed = False
+        self._wake = threading.Event()
+        self.reader = store.epoch.reader()
+        store.attached.add(self)
+        drafter.set_calibrations(store.calibration.load(target, Calibration))
+        self._thread = threading.Thread(target=self._work, name="suffixspec history", daemon=True)
+        self._thread.start()
+        atexit.register(self.close)
+
+    # -- sessions ---------------------------------------------------------------------------------------------
+
+    def session(self, namespace: str, name: str) -> SavedDraftSession:
+        """Begin an agent loop that shares the history of ``namespace``; see ``Drafter.session``.
+
+        Raises:
+            TokenizerMismatchError: the namespace was written with another tokenizer.
+        """
+        with self.lock:
+            new = namespace not in self._resident
+        if new:
+            self.store.admit(namespace)
+            with self.lock:
+                self._resident.setdefault(namespace, _Resident())
+            if self._background:
+                self._wake.set()
+            else:
+                self.load(namespace)
+        with self.lock:
+            session = SavedDraftSession(self, self._drafter.session(namespace), namespace, name)
+            self._sessions.add(session)
+            return session
+
+    def keep(self, namespace: str, name: str, outputs: Sequence[Output]) -> None:
+        """Make outputs of a session that ends history: in memory now, on disk when the thread comes to it.
+
+        The caller holds ``lock``. What was forgotten meanwhile is left out.
+        """
+        records = [Record(name, output, context, when) for when, context, output in outputs]
+        records = self._not_forgotten(namespace, records)
+        for record in records:
+            if self._drafter.suffix and self._drafter.history_mode == "namespace":
+                self._drafter.history.add(namespace, record.tokens, context=record.context)
+            if self._writes:
+                self._queue.append((namespace, record))
+                self._queued += len(record.tokens)
+        while self._queued > _MOST_QUEUED and len(self._queue) > 1:
+            self._queued -= len(self._queue.popleft()[1].tokens)
+        self._wake.set()
+
+    def catch_up(self) -> None:
+        """Drop the history in memory when something was forgotten, and say so to whoever waits. No disk call.
+
+        It is read anew in the background.
+        """
+        with self.lock:
+            epoch = self.store.epoch.value
+            if self._closed or epoch == self.reader.seen:
+                return
+            self._drafter.clear_history()
+            for session in list(self._sessions):
+                session.clear_history()
+            for resident in self._resident.values():
+                resident.segments.clear()
+                resident.pending.clear()
+                resident.stale = True
+            self.reader.acknowledge(epoch)
+        self._wake.set()
+
+    # -- from disk --------------------------------------------------------------------------------------------
+
+    def load(self, namespace: str) -> None:
+        """Read what is on disk of a namespace and not in memory yet; returns when that is done."""
+        for _ in self._load(namespace):
+            pass
+
+    def resident(self, namespace: str) -> bool:
+        """Whether all of a namespace that was on disk when last looked is in memory."""
+        with self.lock:
+            place = self._resident.get(namespace)
+            return place is not None and place.looked and not place.pending and not place.stale
+
+    def _load(self, namespace: str) -> Iterator[None]:
+        """Block by block; yields after each, with no lock held."""
+        log = self.store.log(namespace)
+        started = time.perf_counter()
+        with self.lock:
+            place = self._resident.setdefault(namespace, _Resident())
+            epoch = self.reader.seen
+        found = log.segments()
+        log.expect(self.store.identity)
+        with self.lock:
+            if self.reader.seen != epoch:
+                return
+            chosen = self._worth_reading(found, place.segments | (log.own - place.reread))
+            place.pending = deque(chosen)
+            place.segments |= {info.name for info in found} - {info.name for info in chosen}
+            place.looked = True
+        self.loading.seconds += time.perf_counter() - started
+        while True:
+            started = time.perf_counter()
+            with self.lock:
+                if not place.pending or self._closed:
+                    return
+                info = place.pending[0]
+            for block in blocks(log.read(info)):
+                with self.lock:
+                    begun = time.perf_counter()
+                    if self._closed or self.store.epoch.value != epoch:
+                        return  # what was read may be what was forgotten
+                    for tokens, context in block:
+                        self._drafter.history.add(namespace, tokens, context=context)
+                        self.loading.tokens += len(tokens)
+                    pause = (time.perf_counter() - begun) * 1e3
+                    self.loading.longest_pause_ms = max(self.loading.longest_pause_ms, pause)
+                self.loading.records += len(block)
+                self.loading.seconds += time.perf_counter() - started
+                yield
+                started = time.perf_counter()
+            with self.lock:
+                if place.pending and place.pending[0] is info:
+                    place.pending.popleft()
+                    place.segments.add(info.name)
+
+    def _worth_reading(self, found: list[SegmentInfo], known: set[str]) -> list[SegmentInfo]:
+        """The newest segments that are not in memory and fit into it, oldest first."""
+        room = self._drafter.history.namespace_bytes // _BYTES_PER_TOKEN
+        chosen: list[SegmentInfo] = []
+        for info in reversed(found):
+            merged = set(info.header.replaces)
+            if info.name in known or (merged and merged <= known):
+                continue
+            room -= info.footer.tokens
+            if room < 0 and chosen:
+                break
+            chosen.append(info)
+        return chosen[::-1]
+
+    # -- to disk ----------------------------------------------------------------------------------------------
+
+    def flush(self) -> None:
+        """Write what the sessions have left so far, and wait for it; see ``HistoryStore.append``.
+
+        Raises:
+            OSError: a full disk, or the like; what was not written stays in the queue.
+        """
+        with self._io:
+            while True:
+                with self.lock:
+                    if not self._queue:
+                        return
+                    namespace = self._queue[0][0]
+                    batch = [record for name, record in self._queue if name == namespace]
+                if namespace not in self._refused:
+                    log = self.store.log(namespace)
+                    with log.lock:  # no forgetting comes between the look at the epoch and the writing
+                        kept = self._not_forgotten(namespace, batch)
+                        try:
+                            self.store.append(namespace, [self._with_text(record) for record in kept])
+                        except SuffixspecError as error:
+                            self._refused[namespace] = str(error)
+                            warnings.warn(f"history is not saved: {error}", SuffixspecWarning, stacklevel=2)
+                done = set(map(id, batch))
+                with self.lock:
+                    self._queue = deque(entry for entry in self._queue if id(entry[1]) not in done)
+                    self._queued = sum(len(record.tokens) for _, record in self._queue)
+
+    def _with_text(self, record: Record) -> Record:
+        tokenizer = self.store.tokenizer
+        if tokenizer is None:
+            return record
+        text = tokenizer.decode(record.tokens.tolist(), continues=True)
+        return Record(record.session, record.tokens, record.context, record.time, text)
+
+    def _not_forgotten(self, namespace: str, records: list[Record]) -> list[Record]:
+        """Without what was forgotten after it was written here. Reads a small file when the epoch has changed."""
+        if records and self.store.epoch.value != self._read_epoch:
+            try:
+                self._forgotten += self.store.epoch.forgotten(self._read_epoch)
+                self._read_epoch = self._forgotten[-1].epoch
+            except SuffixspecError:  # nobody can tell what is meant: all that was written until now goes
+                self._lost_until = time.time()
+                self._read_epoch = self.store.epoch.value
+        space = digest(namespace)
+        return [
+            one
+            for one in records
+            if one.time > self._lost_until and not any(entry.covers(space, one) for entry in self._forgotten)
+        ]
+
+    def _work(self) -> None:
+        looked = time.monotonic()
+        while not self._closed:
+            self._wake.wait(_POLL_SECONDS)
+            self._wake.clear()
+            if self._closed:
+                return
+            look = self._background and time.monotonic() - looked >= _LOOK_SECONDS
+            try:
+                if self.reader.behind:
+                    self.catch_up()
+                self.flush()
+                self._full = False
+                for namespace, place in list(self._resident.items()):
+                    self.store.log(namespace).seal_if_old()
+                    if place.stale:
+                        self._read_again(namespace, place)
+                    elif look or (self._background and not place.looked):
+                        self._read_new(namespace)
+            except (OSError, SuffixspecError) as error:
+                self._say(error)
+                time.sleep(_POLL_SECONDS)
+            if look:
+                looked = time.monotonic()
+
+    def _read_again(self, namespace: str, place: _Resident) -> None:
+        """After something was forgotten: all that is left, what this process wrote included."""
+        log = self.store.log(namespace)
+        log.seal()
+        with self.lock:
+            place.stale = False
+            place.reread = set(log.own)
+        self._read_new(namespace)
+
+    def _read_new(self, namespace: str) -> None:
+        for _ in self._load(namespace):
+            if self._closed or self.reader.behind:
+                break
+            time.sleep(0)  # let those in who wait for the lock
+
+    def _say(self, error: Exception) -> None:
+        if not self._full:
+            self._full = True
+            warnings.warn(
+                f"history cannot be saved now: {error}; trying again", SuffixspecWarning, stacklevel=2
+            )
+
+    # -- the end ----------------------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Write and seal what is left, save the calibration. May be called again.
+
+        A disk that is full does not stop the rest from closing: it is said in a warning.
+        """
+        with self.lock:
+            if self._closed:
+                return
+            self._closed = True
+        atexit.unregister(self.close)
+        self._wake.set()
+        self._thread.join()
+        self.store.attached.discard(self)
+        try:
+            self.flush()
+            if self._writes:
+                self.store.seal()
+                self.store.calibration.save(self._target, dict(self._drafter.calibrations()))
+        except OSError as error:
+            warnings.warn(f"history is not saved: {error}", SuffixspecWarning, stacklevel=2)
+        finally:
+            self.reader.close()
+
+
+def blocks(
+    records: Sequence[Record], size: int = BLOCK
+) -> Iterator[list[tuple[NDArray[np.int32], NDArray[np.int32]]]]:
+    """Records as (tokens, context), in groups of about ``size`` tokens; longer ones in pieces.
+
+    A piece has the end of the one before it as its context: matches go on across the cut.
+    """
+    block: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
+    held = 0
+    for record in records:
+        for start in range(0, len(record.tokens), size):
+            tokens = record.tokens[start : start + size]
+            context = record.context if start == 0 else record.tokens[max(0, start - CONTEXT) : start]
+            block.append((tokens, context))
+            held += len(tokens)
+            if held >= size:
+                yield block
+                block, held = [], 0
+    if block:
+        yield block
