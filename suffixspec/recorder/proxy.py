@@ -212,9 +212,13 @@ class _Exchange:
         await self._send({"type": "http.response.start", "status": response.status_code, "headers": headers})
         self._begun = True
         try:
+            whole: list[bytes] = []
             async for piece in response.aiter_raw():
                 if self._joined is not None:
                     self._joined.feed(piece)
+                    if not self._joined.streamed:
+                        whole.append(piece)
+                        continue
                 await self._send({"type": "http.response.body", "body": piece, "more_body": True})
         except httpx.HTTPError as error:
             # The client must not take the half of an answer for the whole: end without its end.
@@ -223,7 +227,7 @@ class _Exchange:
         if self._joined is not None:
             self._joined.ended = True
         await self._record()  # before the end, so that whoever has the answer finds it recorded
-        await self._send({"type": "http.response.body", "body": b"", "more_body": False})
+        await self._send({"type": "http.response.body", "body": b"".join(whole), "more_body": False})
 
     async def _refuse(self, error: httpx.HTTPError) -> None:
         """Answer for a server that cannot be reached."""

@@ -22,15 +22,28 @@ class Ls(smolagents.Tool):
         return f"c.py in {path}"
 
 
-def test_an_agent_goes_through_the_server(rig):
-    """A ToolCallingAgent over ``OpenAIModel`` calls tools and ends; every turn reuses the one before."""
-    model = smolagents.OpenAIModel(
+def served(rig) -> smolagents.OpenAIModel:
+    return smolagents.OpenAIModel(
         model_id=rig.server.model_name, api_base=rig.server.base_url, api_key=rig.server.api_key
     )
-    agent = smolagents.ToolCallingAgent(tools=[Ls()], model=model, max_steps=4, verbosity_level=0)
+
+
+def test_a_code_agent_goes_through_the_server(rig):
+    """A CodeAgent over ``OpenAIModel`` runs its code and ends; every turn reuses the one before."""
+    agent = smolagents.CodeAgent(tools=[Ls()], model=served(rig), max_steps=4, verbosity_level=0)
+    with saying(
+        "I look.\n<code>\nprint(ls(path='a/b'))\n</code>", "Done.\n<code>\nfinal_answer('c.py')\n</code>"
+    ):
+        assert agent.run("what is in a/b?") == "c.py"
+    rig.check_loop(2)
+
+
+def test_a_tool_calling_agent_goes_through_the_server(rig):
+    """A ToolCallingAgent rewrites the model's calls in its own words: what came before them is reused."""
+    agent = smolagents.ToolCallingAgent(tools=[Ls()], model=served(rig), max_steps=4, verbosity_level=0)
     with saying(call("ls", path="a/b"), call("ls", path="a/b/c"), call("final_answer", answer="c.py")):
         assert agent.run("what is in a/b?") == "c.py"
-    rig.check_loop(3)
+    rig.check_loop(3, sessions=3, rewritten=True)
 
 
 def test_the_transformers_model_is_accelerated(tmp_path):

@@ -106,6 +106,23 @@ def test_a_cut_answer_counts_unless_it_is_asked_again(tmp_path):
     assert [m.content for m in session.messages if m.is_output] == ["ha", "x"]
 
 
+def test_a_client_may_add_to_an_output(tmp_path):
+    """A stop string that is put back, and a note behind an output, leave the loop one loop."""
+    first = chat([("user", "u")], "one")
+    first["request"]["stop"] = ["</code>", "x"]
+    stopped = chat([("user", "u"), ("assistant", "one</code>"), ("user", "on")], "two")
+    (session,) = read_sessions(record(tmp_path / "a.jsonl", [first, stopped]))
+    assert [m.content for m in session.messages] == ["u", "one", "on", "two"]
+    del first["request"]["stop"]
+    assert len(list(read_sessions(record(tmp_path / "b.jsonl", [first, stopped])))) == 2
+
+    text = "a longer answer that is certain"
+    noted = chat([("user", "u"), ("assistant", f"{text}\nCalling tools"), ("user", "on")], "two")
+    (session,) = read_sessions(record(tmp_path / "c.jsonl", [chat([("user", "u")], text), noted]))
+    assert texts(session)[1:3] == [("assistant", text, True), ("assistant", "Calling tools", False)]
+    assert session.turns == 2
+
+
 def test_stored_responses_are_resolved(tmp_path):
     """``previous_response_id`` stands for what was said before, without the old instructions."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from suffixspec.trace.session import Message
@@ -14,6 +15,8 @@ Tools = tuple[dict[str, Any], ...]
 
 _VOLATILE = "x-anthropic-billing-header:"
 """Begins a line of some clients' system prompts that is another one in every call."""
+_CERTAIN = 16
+"""Characters of an output that another message begins with only where it is that output."""
 
 
 class Joined:
@@ -41,7 +44,8 @@ class Joiner:
     (a sub-agent, a title, a rewound or compacted conversation) starts one, with what it was shown as context.
     Of several sessions that hold the same, the one with the same hint goes on, else the oldest. What the
     model wrote is compared as a client may send it back: without outer white space, with arguments compared
-    as JSON. The session keeps the response's own text.
+    as JSON. The session keeps the response's own text. A client may have added to it, a stop string or a note
+    of its own: that becomes a message of context behind it.
 
     An output that was cut off is taken back by a retry of its call, unless some call goes on with just that.
 
@@ -65,6 +69,7 @@ class Joiner:
         model: str | None = None,
         tools: Tools | None = None,
         complete: bool = True,
+        stops: Sequence[str] = (),
     ) -> None:
         """Take one call. Cost: O(its messages).
 
@@ -76,17 +81,21 @@ class Joiner:
             model: the model's name.
             tools: what the model was shown of them.
             complete: False where the output was cut off.
+            stops: stop strings of the call: the model wrote one, and the server cut it off.
         """
         before = self._root
         for message in messages:
-            before = before.child(message)
-            before.is_asked = True
+            for part in before.parts(message):
+                before = before.child(part)
+                before.is_asked = True
         if tools is not None:
             tools = self._tools.setdefault(json.dumps(tools), tools)
         for index, output in enumerate(outputs):
             session = Joined(hint, line, model, tools)
             after = before.child(output)
             after.is_whole = after.is_whole or complete
+            after.stops = (*after.stops, *stops)
+            before.outputs.append(after)
             self._calls.append(_Call(session, before, output, complete, goes_on=index == 0))
 
     def sessions(self) -> list[Joined]:
@@ -130,13 +139,28 @@ class _Call:
 class _Node:
     """A message in the tree of all conversations."""
 
-    __slots__ = ("children", "cut", "depth", "ended", "is_asked", "is_whole", "message", "parent")
+    __slots__ = (
+        "children",
+        "cut",
+        "depth",
+        "ended",
+        "is_asked",
+        "is_whole",
+        "message",
+        "outputs",
+        "parent",
+        "stops",
+    )
 
     def __init__(self, parent: _Node | None, message: Message | None) -> None:
         self.parent = parent
         self.message = message
         self.depth: int = 0 if parent is None else parent.depth + 1
         self.children: dict[Print, _Node] = {}
+        self.outputs: list[_Node] = []
+        """Children that are outputs."""
+        self.stops: tuple[str, ...] = ()
+        """Stop strings of the calls that gave this output."""
         self.is_asked = False
         """Whether it is part of a request."""
         self.is_whole = False
@@ -152,6 +176,27 @@ class _Node:
         if key not in self.children:
             self.children[key] = _Node(self, message)
         return self.children[key]
+
+    def parts(self, message: Message) -> list[Message]:
+        """The message, or where it is an output that the client added to: that output, and what was added.
+
+        Cost: O(1), but O(outputs here) for a message of the model that is new.
+        """
+        if message.role != "assistant" or _fingerprint(message) in self.children:
+            return [message]
+        content = message.content.lstrip()
+        for node in reversed(self.outputs):
+            output = node.message
+            text = "" if output is None or output.tool_calls else output.content.strip()
+            if not text or not content.startswith(text):
+                continue
+            rest = content[len(text) :].lstrip()
+            stop = next((stop for stop in node.stops if rest.startswith(stop.strip())), None)
+            if output is not None and (stop is not None or len(text) >= _CERTAIN):
+                rest = rest.removeprefix("" if stop is None else stop.strip()).strip()
+                added = replace(message, content=rest, reasoning=None)
+                return [output, added] if rest or added.tool_calls else [output]
+        return [message]
 
     def path(self) -> Iterator[Message]:
         """The messages down to here."""

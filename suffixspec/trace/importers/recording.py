@@ -81,6 +81,7 @@ class Recording(Importer):
             model=text_or_none(request.get("model")) or text_or_none(response.get("model")),
             tools=parse_tools(request.get("tools"), "request.tools"),
             complete=complete,
+            stops=_stops(request),
         )
         return ()
 
@@ -167,6 +168,12 @@ class Recording(Importer):
             start = 1 if request.get("instructions") is not None else 0
             self._responses[name] = [*messages[start:], *outputs]
         return messages, outputs
+
+
+def _stops(request: dict[str, Any]) -> list[str]:
+    stops = request.get("stop") or request.get("stop_sequences")
+    listed = stops if isinstance(stops, list) else [stops]
+    return [stop for stop in listed if isinstance(stop, str) and stop]
 
 
 def _digest(text: str) -> bytes:
