@@ -50,10 +50,11 @@ imported format, LINE is where it starts.
 
 Other formats
 -------------
-`read_sessions` also reads, told by content: SWE-agent ``.traj``, mini-swe-agent ``.traj.json``, OpenHands
-``output.jsonl`` and event lists, OpenAI chat JSONL and request/response logs, ShareGPT, tau-bench,
-tau2-bench, Claude Code logs, Codex rollouts, pi sessions, aider chat histories and ATIF. The docstring of
-each module in `suffixspec.trace.importers` says what becomes of that format. Logs which rewind or compact
+`read_sessions` also reads, told by content: recordings of ``suffixspec record`` (a call a line), SWE-agent
+``.traj``, mini-swe-agent ``.traj.json``, OpenHands ``output.jsonl`` and event lists, OpenAI chat JSONL and
+request/response logs, ShareGPT, tau-bench, tau2-bench, Claude Code logs, Codex rollouts, pi sessions, aider chat
+histories and ATIF. The docstring of each module in `suffixspec.trace.importers` says what becomes of that
+format. Logs which rewind or compact
 their context give one session per stretch of growing context: ``ID``, ``ID#2``, ….
 
 Runs of these tools that hold no model output (a chat that was opened and closed, a run that failed early) are

@@ -18,9 +18,9 @@ Convert recorded agent loops to suffixspec's trace format: JSON Lines, one sessi
 
 The format of each input is recognised by its content, whatever its name is, and so is gzip or zstandard
 compression. Known formats:
-  suffixspec traces · SWE-agent .traj (0.x, 1.x) · mini-swe-agent .traj.json (v1, v2) · OpenHands output.jsonl
-  and event lists · OpenAI chat JSONL and request/response logs · ShareGPT · tau-bench · tau2-bench · Claude
-  Code logs · Codex rollouts · pi sessions · aider chat histories · ATIF
+  suffixspec traces and recordings · SWE-agent .traj (0.x, 1.x) · mini-swe-agent .traj.json (v1, v2) ·
+  OpenHands output.jsonl and event lists · OpenAI chat JSONL and request/response logs · ShareGPT · tau-bench ·
+  tau2-bench · Claude Code logs · Codex rollouts · pi sessions · aider chat histories · ATIF
 """
 
 _EPILOG = """\
