@@ -13,6 +13,7 @@ and ids are hints:
    loop (a title generator, a sub-agent): it gets a branch of its own there, and drafts from the loop's text. A
    session takes in a few openings only, since a hint may be shared by loops that have nothing in common.
 3. Else a new session begins. So does one beside a session that is busy: a session runs one call at a time.
+   What its prompt has in common with others of the namespace, a system prompt most often, is copied from their KV.
 
 A wrong choice costs time, never a wrong output: the engine compares token ids before it uses any KV.
 
