@@ -141,13 +141,14 @@ def test_the_best_settings_are_chosen_by_objective():
 def test_bars_are_judged_on_the_reporting_half():
     """Each bar of the issue by name, value, limit and verdict; the peer that is fastest is the one to beat."""
     arctic = dict.fromkeys(("tau16", "tau32", "tau64", "gpu", "mid", "cpu", "default", "loosest"), "arctic")
-    lookup = dict.fromkeys(arctic, "lookup")
+    lookup = dict.fromkeys(arctic, "lookup") | {"tau64": "wide lookup"}
     ours = row(4.0)
     rows = {
         **{f"suffixspec at {budget} nodes": ours for budget in (16, 32, 64)},
         **{f"suffixspec under {name}": ours for name in CURVES},
         "arctic": row(3.1, overhead_us=90.0, draft_us_p50=50.0, index_bytes_per_token=300.0),
         "lookup": row(2.0) | {"speed": {"gpu": 2.0, "mid": 1.9, "cpu": 1.05}},
+        "wide lookup": row(2.5),
     }
     part = {
         "choices": {"arctic": arctic, "prompt-lookup": lookup},
@@ -176,4 +177,5 @@ def test_bars_are_judged_on_the_reporting_half():
     table = compare.lines(part, "reporting")
     assert table["suffixspec"] == [4.0, 4.0, 4.0, 4.0, 4.0, 4.0, 3.5, 1.0, 10.0, 10.0, 50.0, 50.0]
     assert table["prompt-lookup, default"][:3] == [None, 2.0, None]
+    assert table["prompt-lookup, best"][:8] == [2.0, 2.0, 2.5, 2.0, 2.0, 2.0, 1.9, 1.05]
     assert compare.lines(part, "tuning")["arctic, best"][0] == 1.0
