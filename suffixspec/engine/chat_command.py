@@ -16,6 +16,7 @@ from suffixspec.engine.options import (
     prefill_progress,
     sampling_of,
 )
+from suffixspec.store.options import add_history_options
 
 if TYPE_CHECKING:
     from suffixspec.engine.engine import Engine
@@ -56,6 +57,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("--stats", action="store_true", help="figures after every reply, on stderr")
     add_sampling_options(parser, max_tokens=1024)
     add_model_options(parser)
+    add_history_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -66,8 +68,14 @@ def run(args: argparse.Namespace) -> int:
         SuffixspecError: no such model.
     """
     sampling = sampling_of(args)
+    with load_engine(args) as engine:
+        return _converse(engine, args, sampling)
+
+
+def _converse(engine: Engine, args: argparse.Namespace, sampling: dict[str, Any]) -> int:
     conversation = Conversation(
-        load_engine(args),
+        engine,
+        namespace=args.namespace,
         system=args.system,
         sampling=sampling,
         drafting=not args.no_draft,
@@ -102,6 +110,7 @@ class Conversation:
 
     Args:
         engine: whose model.
+        namespace: whose history is shared.
         system: system message.
         sampling: arguments of ``Session.chat``.
         drafting: False decodes plainly.
@@ -113,6 +122,7 @@ class Conversation:
         self,
         engine: Engine,
         *,
+        namespace: str = "default",
         system: str | None = None,
         sampling: dict[str, Any] | None = None,
         drafting: bool = True,
@@ -125,7 +135,8 @@ class Conversation:
         self._drafting = drafting
         self._stats = stats
         self._write = write or _write
-        self._session = engine.session("chat", drafting=drafting)
+        self._namespace = namespace
+        self._session = engine.session("chat", namespace, drafting=drafting)
         self.messages: list[dict[str, Any]] = []
         self._last: Reply | None = None
         self._begin()
@@ -136,7 +147,7 @@ class Conversation:
 
     def _reset(self) -> None:
         self._session.close()  # its outputs become history
-        self._session = self._engine.session("chat", drafting=self._drafting)
+        self._session = self._engine.session("chat", self._namespace, drafting=self._drafting)
         self._begin()
 
     def take(self, line: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import ArrayLike
@@ -22,6 +23,7 @@ from suffixspec.target.memory import free_bytes
 from suffixspec.verify.constraint import Constraint, constraint_for
 
 if TYPE_CHECKING:
+    from suffixspec.store.history_store import HistoryStore
     from suffixspec.target.model import Target
     from suffixspec.text.tokenizer import Tokenizer
 
@@ -48,6 +50,8 @@ class Engine:
         prefill_chunk: most tokens of one prefill forward.
         json_splice: put earlier outputs back into the prompt also where the template wrote their JSON
             differently; that changes the prompt, and replies say so.
+        history_store: a folder, or what it was opened as: outputs are kept there, and drafted from in later runs.
+            It is read in the background when a namespace's first session begins. Close the engine to write all.
     """
 
     def __init__(
@@ -63,6 +67,7 @@ class Engine:
         branches_per_session: int = 4,
         prefill_chunk: int = 512,
         json_splice: bool = False,
+        history_store: HistoryStore | str | PathLike[str] | None = None,
     ) -> None:
         for name, value in (
             ("max_nodes", max_nodes),
@@ -87,6 +92,14 @@ class Engine:
         self.eos_ids = frozenset({*target.eos_ids, *tokenizer.eos_ids})
         self.lock = threading.RLock()
         """Held during a forward, and while indexes and branches change; steps of sessions take turns."""
+        self.saved = None
+        """Keeps the drafter's history on disk; None where nothing is kept."""
+        if history_store is not None:
+            from suffixspec.store.saved_history import open_saved
+
+            self.saved = open_saved(
+                history_store, self.drafter, tokenizer, lock=self.lock, target=target.name
+            )
         self._sessions: dict[tuple[str, str], Session] = {}
         self._plain_sessions = 0
 
@@ -172,9 +185,11 @@ class Engine:
         )
 
     def close(self) -> None:
-        """Close every session."""
+        """Close every session, and write what is to be kept of them."""
         for session in list(self._sessions.values()):
             session.close()
+        if self.saved is not None:
+            self.saved.close()
 
     def __enter__(self) -> Engine:
         return self

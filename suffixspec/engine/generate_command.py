@@ -17,6 +17,7 @@ from suffixspec.engine.options import (
     prefill_progress,
     sampling_of,
 )
+from suffixspec.store.options import add_history_options
 
 if TYPE_CHECKING:
     from suffixspec.engine.engine import Engine
@@ -63,6 +64,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="form of the result")
     add_sampling_options(parser, max_tokens=256)
     add_model_options(parser)
+    add_history_options(parser)
     parser.set_defaults(run=run)
 
 
@@ -80,8 +82,12 @@ def run(args: argparse.Namespace) -> int:
     text = sys.stdin.read() if args.prompt == "-" else args.prompt
     if not text:
         raise InputError("expected a prompt, got an empty text")
-    engine = load_engine(args)
-    with engine.session("generate", drafting=not args.no_draft) as session:
+    with load_engine(args) as engine:
+        return _generate(engine, args, text, sampling)
+
+
+def _generate(engine: Engine, args: argparse.Namespace, text: str, sampling: dict[str, Any]) -> int:
+    with engine.session("generate", args.namespace, drafting=not args.no_draft) as session:
         prompt_ids = _prompt_ids(engine, args, text)
         if args.n == 1 and args.output == "text":
             replies = [_write(session, prompt_ids, sampling)]

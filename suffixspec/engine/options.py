@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from suffixspec.store.options import history_folder
+
 if TYPE_CHECKING:
     from suffixspec.engine.engine import Engine
     from suffixspec.engine.reply import Reply
@@ -87,6 +89,7 @@ def load_engine(args: argparse.Namespace, **more: Any) -> Engine:
         max_nodes=args.max_nodes,
         measure=not args.no_draft,
         kv_bytes=None if args.kv_gib is None else int(args.kv_gib * (1 << 30)),
+        history_store=None if getattr(args, "history", None) is None else history_folder(args.history),
         **more,
     )
 

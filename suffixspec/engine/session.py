@@ -241,6 +241,8 @@ class Session:
 
     def _new_drafting(self) -> DraftSession:
         drafter = self.engine.drafter if self._drafting_on else NoDrafter()
+        if self._drafting_on and self.engine.saved is not None:
+            return self.engine.saved.session(self.namespace, self.name)
         return drafter.session(self.namespace)
 
     def _predicted(self, prediction: str | Sequence[str]) -> NDArray[np.int32]:

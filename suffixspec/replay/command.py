@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, Any
 from suffixspec.cost import NAMES as COST_NAMES
 from suffixspec.engine.options import add_device_options, nodes, positive
 from suffixspec.replay.peers import PEERS, make_peer, parse_peers
+from suffixspec.store.options import HistoryAction, history_folder
 
 if TYPE_CHECKING:
     from suffixspec.draft import Drafter
     from suffixspec.errors import InputError
     from suffixspec.replay.progress import ReplayProgress
-    from suffixspec.replay.simulate import RenderedSession
+    from suffixspec.replay.simulate import RenderedSession, Simulation
+    from suffixspec.store.saved_history import SavedHistory
     from suffixspec.text.tokenizer import Tokenizer
 
 DRAFTERS = ("suffix", "ngram", "combined", "none")
@@ -40,6 +42,8 @@ examples:
       other model-free drafters beside ours: same tokens, same acceptance rule, same number of nodes
   suffixspec replay today.jsonl --warm yesterday.jsonl
       what a history of yesterday's sessions is worth today
+  suffixspec replay today.jsonl --history history/
+      the same from one run to the next: outputs are kept in a folder (suffixspec history --help)
   suffixspec replay run.traj.json ~/.claude/projects/*/*.jsonl -o json
       logs of agents are read as they are (see suffixspec convert --help); JSON on stdout
   suffixspec replay traces/swebench.jsonl --limit 10 --turns 8 --forced --model
@@ -48,7 +52,8 @@ examples:
 words:
   tokens per step   tokens that one forward of the target yields: accepted draft tokens and one of its own
   history           off: every turn stands alone; session: the index is carried over a session's turns;
-                    namespace: the outputs of earlier sessions are drafted from as well
+                    namespace: the outputs of earlier sessions are drafted from as well; a folder (or 'saved',
+                    this user's): they are kept in it, and those of earlier runs are drafted from too
   cost              t(n), the time of a forward over n tokens; decides how many nodes pay, and the speed-up
 
 peers of --compare, with their options (NAME:OPTION=VALUE:OPTION=VALUE…; what they are by default without):
@@ -99,10 +104,13 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument(
         "--history",
-        choices=("off", "session", "namespace"),
+        action=HistoryAction,
         default="namespace",
-        help="what a draft may be copied from besides the turn's own context (default: namespace)",
+        metavar="MODE|FOLDER",
+        help="what a draft may be copied from besides the turn's own context: off, session, namespace (the "
+        "default), or a folder: as namespace, and the outputs are kept there for the next run",
     )
+    parser.set_defaults(history_store=None)
     parser.add_argument(
         "--warm",
         action="append",
@@ -194,6 +202,7 @@ def run(args: argparse.Namespace) -> int:
             progress.begin("warming up", len(drafters))
             _, interrupted = replay(sessions, warming, on_turn=lambda s, t: progress.turn(s.drafter.name, t))
         simulations = [Simulation(drafter, cost, tokenizer.decode) for drafter in drafters]
+        saved = _save(args.history_store, tokenizer, simulations)
         done = 0
         if not interrupted:
             sessions = _sessions(args.paths, args, tokenizer, progress, limit=args.limit)
@@ -201,6 +210,9 @@ def run(args: argparse.Namespace) -> int:
             done, interrupted = replay(
                 sessions, simulations, on_turn=lambda s, t: progress.turn(s.drafter.name, t)
             )
+        for one in saved:
+            progress.say(one.summary())
+            one.close()
     if not done and not interrupted:
         raise InputError(
             f"expected at least one session, got none that can be replayed; {progress.skipped} skipped"
@@ -218,6 +230,7 @@ def run(args: argparse.Namespace) -> int:
             "tokenizer": tokenizer.name,
             "tokenizer_fingerprint": tokenizer.fingerprint,
             "history": args.history,
+            "history_store": args.history_store,
             "warm": list(args.warm),
             "limit": args.limit,
             "skip_bad": args.skip_bad,
@@ -261,7 +274,14 @@ def _run_with_model(args: argparse.Namespace, names: tuple[str, ...]) -> int:
         curve = cost.at(0)
         for name in names:
             drafter = make_drafter(name, max_nodes=args.max_nodes, cost=curve, history=args.history)
-            engine = Engine(target, tokenizer, drafter=drafter, max_nodes=args.max_nodes, cost=cost)
+            engine = Engine(
+                target,
+                tokenizer,
+                drafter=drafter,
+                max_nodes=args.max_nodes,
+                cost=cost,
+                history_store=None if args.history_store is None else history_folder(args.history_store),
+            )
             decoded = ModelReplay(
                 engine,
                 forced=args.forced,
@@ -371,6 +391,27 @@ def make_drafter(name: str, *, max_nodes: int, cost: Any, history: Any) -> Draft
         max_nodes=max_nodes,
         cost=cost,
     )
+
+
+def _save(folder: str | None, tokenizer: Tokenizer, simulations: list[Simulation]) -> list[SavedHistory]:
+    """Keep what the simulations write in a folder; one of them writes, for all decode the same outputs."""
+    from suffixspec.draft import IndexDrafter
+    from suffixspec.store.saved_history import open_saved
+
+    saved: list[SavedHistory] = []
+    if folder is not None:
+        for simulation in simulations:
+            if isinstance(simulation.drafter, IndexDrafter):
+                simulation.saved = open_saved(
+                    history_folder(folder),
+                    simulation.drafter,
+                    tokenizer,
+                    target="recorded",
+                    background=False,
+                    writes=not saved,
+                )
+                saved.append(simulation.saved)
+    return saved
 
 
 def _drafter_names(given: list[str] | None) -> tuple[str, ...]:

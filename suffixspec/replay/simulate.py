@@ -22,6 +22,7 @@ from suffixspec.replay.result import SOURCES, DrafterResult, OutputSpan, TurnRes
 from suffixspec.verify.recorded import accept_recorded
 
 if TYPE_CHECKING:
+    from suffixspec.store.saved_history import SavedHistory
     from suffixspec.text.render import RenderedTurn
 
 _SAMPLE_TOKENS = (60, 900)  # a page of real output: long enough to see something, short enough to read
@@ -45,6 +46,8 @@ class Simulation:
     cost: CostCurve
     decode: Callable[[Sequence[int]], str] = lambda ids: " ".join(map(str, ids))
     """Turns token ids into text for the sample of the report."""
+    saved: SavedHistory | None = None
+    """Keeps the drafter's history on disk, if it is kept."""
     result: DrafterResult = field(init=False)
 
     def __post_init__(self) -> None:
@@ -59,7 +62,10 @@ class Simulation:
     def run(self, session: RenderedSession, on_turn: Callable[[TurnResult], None] = lambda _: None) -> None:
         """Decode every turn of a session, and hand its outputs to the drafter's history."""
         self._attempts[session.task_key] += 1
-        drafting = self.drafter.session(session.namespace)
+        if self.saved is None:
+            drafting = self.drafter.session(session.namespace)
+        else:
+            drafting = self.saved.session(session.namespace, session.session_id)
         try:
             for turn in session.turns:
                 measured = TurnResult(

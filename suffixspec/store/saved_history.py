@@ -9,6 +9,7 @@ import warnings
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -17,15 +18,17 @@ from numpy.typing import NDArray
 
 from suffixspec.draft.calibration import Calibration
 from suffixspec.draft.indexed import IndexDrafter
-from suffixspec.errors import SuffixspecError, SuffixspecWarning
+from suffixspec.errors import InputError, SuffixspecError, SuffixspecWarning
 from suffixspec.index.history import CONTEXT
 from suffixspec.store.epoch import Forgotten, digest
 from suffixspec.store.history_store import HistoryStore
+from suffixspec.store.identity import TokenizerIdentity
 from suffixspec.store.record import Record
 from suffixspec.store.saved_session import Output, SavedDraftSession
 
 if TYPE_CHECKING:
     from suffixspec.store.segment import SegmentInfo
+    from suffixspec.text.tokenizer import Tokenizer
 
 BLOCK = 2048
 """Most tokens that are indexed at once while an engine is at work: about 2 ms."""
@@ -74,6 +77,7 @@ class SavedHistory:
         target: whose calibration is read and saved.
         background: read in a thread. False reads when ``session`` is called, which then waits.
         writes: append what the sessions write; False only reads.
+        owns_store: close the store too.
     """
 
     def __init__(
@@ -85,6 +89,7 @@ class SavedHistory:
         target: str = "",
         background: bool = True,
         writes: bool = True,
+        owns_store: bool = False,
     ) -> None:
         self.store = store
         self.lock = threading.RLock() if lock is None else lock
@@ -93,6 +98,7 @@ class SavedHistory:
         self._target = target
         self._background = background
         self._writes = writes
+        self._owns_store = owns_store
         self._sessions: WeakSet[SavedDraftSession] = WeakSet()
         self._resident: dict[str, _Resident] = {}
         self._queue: deque[tuple[str, Record]] = deque()
@@ -365,6 +371,54 @@ class SavedHistory:
             warnings.warn(f"history is not saved: {error}", SuffixspecWarning, stacklevel=2)
         finally:
             self.reader.close()
+            if self._owns_store:
+                self.store.close()
+
+    def summary(self) -> str:
+        """A sentence about what was read."""
+        done = self.loading
+        if not done.tokens:
+            return f"history {self.store.path}: nothing there yet"
+        rate = done.tokens / max(done.seconds, 1e-9)
+        return f"history {self.store.path}: {done.tokens:,} tokens of earlier runs read, {rate:,.0f} a second"
+
+
+def open_saved(
+    store: HistoryStore | str | PathLike[str],
+    drafter: object,
+    tokenizer: Tokenizer,
+    **options: Any,
+) -> SavedHistory:
+    """A drafter's saved history; a store that is opened here is closed with it.
+
+    Args:
+        store: a folder, or a store that was opened with this tokenizer.
+        drafter: an ``IndexDrafter``.
+        tokenizer: of the target.
+        options: see ``SavedHistory``.
+
+    Raises:
+        InputError: no folder for a history, another tokenizer's store, or a drafter without one.
+    """
+    if not isinstance(drafter, IndexDrafter):
+        raise InputError(
+            f"expected a drafter with a history to save (IndexDrafter), got {type(drafter).__name__}; leave the "
+            "history store out"
+        )
+    if isinstance(store, HistoryStore):
+        expected = TokenizerIdentity.of(tokenizer)
+        if store.identity != expected:
+            raise InputError(
+                f"expected a history store opened with tokenizer {expected}, got {store.identity}; open it with "
+                "HistoryStore(path, tokenizer=engine.tokenizer)"
+            )
+        return SavedHistory(store, drafter, **options)
+    opened = HistoryStore(store, tokenizer=tokenizer)
+    try:
+        return SavedHistory(opened, drafter, owns_store=True, **options)
+    except BaseException:
+        opened.close()
+        raise
 
 
 def blocks(
