@@ -20,8 +20,11 @@ CODE = "def add(a, b):\n    return a + b\n\n\ndef sub(a, b):\n    return a - b\n
 
 def main() -> None:
     """Ask twice for the same code with a change."""
-    folder = Path(sys.argv[1]) if len(sys.argv) > 1 else next((cache_root() / "models").glob("SmolLM2*"))
-    names = Path(sys.argv[1]) if len(sys.argv) > 1 else next((cache_root() / "tokenizers").glob("SmolLM2*"))
+    if len(sys.argv) > 1:
+        folder = names = Path(sys.argv[1])
+    else:
+        folder = next((cache_root() / "models").glob("smollm2*"))
+        names = cache_root() / "tokenizers" / folder.name.rsplit("-w", 1)[0]
     tokenizer = AutoTokenizer.from_pretrained(str(names))
     model = AutoModelForCausalLM.from_pretrained(str(folder))
     messages = []

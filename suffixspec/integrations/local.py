@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import json
 import os
@@ -30,6 +29,8 @@ _START_SECONDS = 60.0
 
 class LocalServer:
     """Serves an engine on a free port of loopback, from a thread; only who has its key may ask.
+
+    It ends with the process, if it is not closed before: every recorded call is in its file by then.
 
     Args:
         engine: whose model answers.
@@ -67,7 +68,6 @@ class LocalServer:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.url = f"http://127.0.0.1:{self._socket.getsockname()[1]}"
         self._thread = run_in_thread(self._http, self._socket)
-        atexit.register(self.close)
 
     @property
     def base_url(self) -> str:
@@ -81,7 +81,6 @@ class LocalServer:
         self._socket.close()
         if self._recorder is not None:
             self._recorder.close()
-        atexit.unregister(self.close)
 
     def __enter__(self) -> LocalServer:
         return self
