@@ -3,8 +3,8 @@
 What is the same for all and what is not: ``bench/peers/__init__.py``.
 
 1. Each peer's settings are tried on the tuning half of each trace, every second session (at most two processes;
-   kept in the cache folder under the trace's digest, the settings, and the versions of all that they depend
-   on).
+   kept in the cache folder under the digests of the trace and its tokens, the settings, and the versions of
+   all that they depend on).
 2. Over all sessions, in one process, one trace after the other: our drafter with its defaults, each peer with
    its default settings and with those that were best for tokens per step at 16, 32 and 64 nodes, and for the
    speed under each cost curve at 32 nodes. Both halves are printed; bars are held against the reporting half.

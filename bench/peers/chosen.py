@@ -12,9 +12,10 @@ from bench import environment, halves, sessions
 from bench.peers import grid, lockstep
 from suffixspec.cost import NAMES, CostCurve
 from suffixspec.native.cache import cache_root
+from suffixspec.replay.simulate import RenderedSession
 
-# What figures depend on besides the trace and the settings.
-_SOURCES = ("suffixspec/replay/peers", "suffixspec/text", "suffixspec/trace", "suffixspec/verify/recorded.py")
+# The code that figures depend on, besides what makes tokens of a trace: the tokens themselves are in the key.
+_SOURCES = ("suffixspec/replay/peers", "suffixspec/verify/recorded.py")
 _MEASURING = (
     "bench/halves.py",
     "bench/peers/lockstep.py",
@@ -49,8 +50,10 @@ def figures(trace: str, limit: int | None, peer: str, *, fresh: bool = False) ->
         ``halves.figures`` by label, and whether they were kept from an earlier run.
     """
     wanted = grid.distinct(peer)
+    tuning = sessions.load([trace], limit=limit)[::2]
     key = {
-        "trace": environment.digest(trace),
+        "digest": environment.digest(trace),
+        "tokens": _tokens(tuning),
         "limit": limit,
         "peer": peer,
         "settings": list(wanted),
@@ -61,7 +64,6 @@ def figures(trace: str, limit: int | None, peer: str, *, fresh: bool = False) ->
     path = cache_root() / "compare" / f"{name}.json"
     if path.exists() and not fresh:
         return json.loads(path.read_text(encoding="utf-8"))["figures"], True
-    tuning = sessions.load([trace], limit=limit)[::2]
     curves = {curve: CostCurve.named(curve) for curve in NAMES}
     results = lockstep.explore(tuning, *grid.explorable(peer, wanted))
     measured = {result.name: halves.figures(result, curves) for result in results}
@@ -89,6 +91,17 @@ def best(peer: str, tried: dict[str, Any]) -> dict[str, str]:
     if peer == "arctic":
         choices["loosest"] = grid.label(grid.ARCTIC_LOOSEST, 32)
     return choices
+
+
+def _tokens(recorded: list[RenderedSession]) -> str:
+    """A digest of all prompts and outputs."""
+    digest = hashlib.sha256()
+    for session in recorded:
+        for turn in session.turns:
+            digest.update(f"{session.namespace} {len(turn.prompt_ids)} {len(turn.output_ids)}".encode())
+            digest.update(turn.prompt_ids.tobytes())
+            digest.update(turn.output_ids.tobytes())
+    return digest.hexdigest()[:16]
 
 
 def _code() -> str:
