@@ -212,7 +212,9 @@ class ResponseWriter(Writer):
             message = {name: value for name, value in output.message().items() if name != "refusal"}
             if message["content"] is None:
                 message["content"] = ""
-            self.service.stored.put(self.call.namespace, self._id, [*self._conversation, message])
+            characters = len(self.call.prompts[0].text) + sum(len(block.text) for block in output.blocks)
+            messages = [*self._conversation, message]
+            self.service.stored.put(self.call.namespace, self._id, messages, characters)
         return sent
 
     def finish(self) -> list[bytes]:

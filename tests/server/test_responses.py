@@ -7,6 +7,7 @@ from openai.types.responses import response_create_params
 
 from suffixspec.engine.prompt import render_prompt
 from suffixspec.server import responses_wire
+from suffixspec.server.stored import StoredResponses
 
 from .harness import LONG, user
 
@@ -167,3 +168,23 @@ def test_what_is_not_followed_is_named(server):
     status, headers, _ = server.ask("/v1/responses", body)
     assert status == 200
     assert headers["x-suffixspec-ignored"] == "reasoning, tools[0] (web_search), truncation, text.verbosity"
+
+
+def test_stored_conversations_are_bounded():
+    """The oldest leave when there are too many, or their texts are too long."""
+    stored = StoredResponses(3, most_characters=100)
+    for name in "abcd":
+        stored.put("n", name, [user(name)], 10)
+    assert [stored.get("n", name) is not None for name in "abcd"] == [False, True, True, True]
+    stored.put("n", "e", [user("e")], 85)
+    assert [stored.get("n", name) is not None for name in "abcde"] == [False, False, False, True, True]
+    stored.put("n", "f", [user("f")], 101)
+    assert stored.get("n", "f") is None
+    assert stored.get("n", "e") is None
+
+
+def test_what_is_not_to_be_stored_is_not(server):
+    """``store``: false."""
+    got = server.openai().responses.create(model=MODEL, input="x", max_output_tokens=1, store=False)
+    with pytest.raises(openai.BadRequestError):
+        server.openai().responses.create(model=MODEL, input="y", previous_response_id=got.id)
