@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -188,6 +189,21 @@ def test_processes_share_a_file(tmp_path):
         name, number = line["request"]["messages"][0]["content"].split()
         found.setdefault(name, []).append(int(number))
     assert found == {name: list(range(40)) for name in ("a", "b", "b'")}
+
+
+def test_a_writer_waits_for_the_other(tmp_path):
+    """While another process holds the file's lock, nothing is written."""
+    fcntl = pytest.importorskip("fcntl", reason="locks of this kind are POSIX's")
+    path = tmp_path / "calls.jsonl"
+    with Recorder(path) as recorder, path.open("rb") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        thread = threading.Thread(target=recorder.write, args=(call(),))
+        thread.start()
+        thread.join(0.2)
+        assert path.read_bytes() == b""
+        fcntl.flock(other, fcntl.LOCK_UN)
+        thread.join()
+        assert len(lines(path)) == 1
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="needs kill -9")
