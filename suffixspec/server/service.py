@@ -23,6 +23,7 @@ from suffixspec.verify.sampling import SamplingParams
 
 if TYPE_CHECKING:
     from suffixspec.engine.engine import Engine
+    from suffixspec.engine.reply import Reply
     from suffixspec.engine.session import Session
     from suffixspec.engine.stream import Stream
     from suffixspec.recorder.writer import Recorder
@@ -53,6 +54,7 @@ class Service:
         self.gate = Gate(self.settings.api_keys)
         # Loops of one namespace begin with the same system prompt: its KV is computed once for all of them.
         engine.branches.kin = lambda owner: owner[0] if isinstance(owner, tuple) else owner
+        self._kv_bytes = 0
         self.arguments = Arguments()
         self.stored = StoredResponses(self.settings.stored_responses)
         sessions = Sessions(
@@ -65,14 +67,14 @@ class Service:
             running=lambda: self.scheduler.running,
             waiting=lambda: self.scheduler.waiting,
             sessions=lambda: len(sessions),
-            kv_bytes=lambda: engine.branches.nbytes,
+            kv_bytes=lambda: self._kv_bytes,
         )
         self.scheduler = Scheduler(
             sessions,
             most_active=self.settings.most_active,
             most_waiting=self.settings.most_waiting,
             open_stream=self._open_stream,
-            on_reply=self.metrics.output_ended,
+            on_reply=self._count,
         )
         _ = engine.tokenizer.traits, engine.eos_ids  # found out once, before there are several threads
 
@@ -129,6 +131,11 @@ class Service:
             )
         except SuffixspecError as error:
             raise ApiError(str(error), param="response_format", code="unsupported_parameter") from error
+
+    def _count(self, reply: Reply) -> None:
+        """Count an output. In the scheduler's thread: nobody else may look at the branches."""
+        self._kv_bytes = self.engine.branches.nbytes
+        self.metrics.output_ended(reply)
 
     def _open_stream(self, session: Session, call: Call, prompt: Prompt, index: int) -> Stream:
         """Begin an output."""
