@@ -14,6 +14,7 @@ from suffixspec.parsing.delta import (
 )
 from suffixspec.parsing.output_parser import OutputParser
 from suffixspec.parsing.parser_for import parser_for
+from suffixspec.parsing.required import required_call_format
 
 __all__ = [
     "ContentDelta",
@@ -25,4 +26,5 @@ __all__ = [
     "merge",
     "message_of",
     "parser_for",
+    "required_call_format",
 ]

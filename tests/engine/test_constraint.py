@@ -13,6 +13,7 @@ from tokenizers import decoders, models, pre_tokenizers
 from suffixspec.draft import EMPTY, IndexDrafter
 from suffixspec.engine import Engine
 from suffixspec.errors import InputError, MissingExtraError, SuffixspecError
+from suffixspec.parsing import message_of, parser_for, required_call_format
 from suffixspec.text import Tokenizer
 from suffixspec.verify.constraint import constraint_for
 
@@ -161,6 +162,34 @@ def test_a_prediction_and_a_constraint_go_together(tiny_target):
         assert reply.token_ids == plain.token_ids
         steps[kind] = reply.counts.steps
     assert steps["predicted"] < steps["forced"] < len(plain.token_ids)
+
+
+def test_a_required_call_is_one_whatever_the_model(tiny_target):
+    """Constrained to the format of a required call, the output is read as a call of a function there is."""
+    kinds = {"kind": {"enum": ["a", "b"]}, "count": {"type": "integer", "minimum": 1, "maximum": 9}}
+    tools = [
+        {
+            "function": {
+                "name": name,
+                "parameters": {"type": "object", "properties": kinds, "required": [*kinds]},
+            }
+        }
+        for name in ("read_file", "write_file")
+    ]
+    engine = engine_with(tiny_target)
+    for choice, names in (
+        ("required", {"read_file", "write_file"}),
+        ({"type": "function", "function": {"name": "write_file"}}, {"write_file"}),
+    ):
+        constraint = engine.constraint(required_call_format(tools, choice))
+        for seed in range(3):
+            reply = engine.session("s").generate(PROMPT, constraint=constraint, temperature=1.0, seed=seed)
+            parser = parser_for(TOKENIZER, tools=tools, prompt_text="", tool_choice=choice)
+            message = message_of(parser.feed(reply.text) + parser.finish())
+            (call,) = message["tool_calls"]
+            assert call["function"]["name"] in names
+            assert set(json.loads(call["function"]["arguments"])) == set(kinds)
+            assert message["content"] is None
 
 
 # -- masks and drafts -------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from suffixspec.parsing import (
     ToolCallStart,
     message_of,
     parser_for,
+    required_call_format,
 )
 from suffixspec.verify.stopping import Stopping
 
@@ -288,6 +289,18 @@ def test_a_malformed_choice_is_an_input_error(tools, choice, message):
     """Said before anything is parsed."""
     with pytest.raises(InputError, match=message):
         parser_for(TOKENIZERS["hermes"], tools=tools, prompt_text="", tool_choice=choice)
+
+
+def test_the_format_of_a_required_call():
+    """One function, or any of several, each with the schema of its parameters; None where none is required."""
+    assert required_call_format(TOOLS) is None
+    assert required_call_format(TOOLS, "none") is None
+    several = required_call_format(TOOLS, "required")["json_schema"]["schema"]["anyOf"]
+    assert [call["properties"]["name"]["const"] for call in several] == ["run", "read"]
+    (one,) = [required_call_format(TOOLS, {"function": {"name": "read"}})["json_schema"]["schema"]]
+    assert one["properties"]["arguments"] == TOOLS[1]["function"]["parameters"]
+    bare = required_call_format([{"name": "f"}], "required")["json_schema"]["schema"]
+    assert bare["properties"]["arguments"] == {"type": "object"}
 
 
 # -- which form, ids --------------------------------------------------------------------------------------
