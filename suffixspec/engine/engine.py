@@ -170,7 +170,7 @@ class Engine:
             return Session(self, f"plain {self._plain_sessions}", "\0plain", drafting=False)
 
     def constraint(
-        self, response_format: Mapping[str, Any], *, any_whitespace: bool = False
+        self, response_format: Mapping[str, Any], *, any_whitespace: bool = False, after: str | None = None
     ) -> Constraint | None:
         """The constraint that a request's ``response_format`` asks for, for ``Session.chat``.
 
@@ -182,6 +182,7 @@ class Engine:
             response_format,
             eos_ids=self.eos_ids,
             any_whitespace=any_whitespace,
+            after=after,
         )
 
     def close(self) -> None:

@@ -78,6 +78,7 @@ def constraint_for(
     *,
     eos_ids: Collection[int] | None = None,
     any_whitespace: bool = False,
+    after: str | None = None,
 ) -> Constraint | None:
     """The constraint that a request's ``response_format`` asks for.
 
@@ -96,12 +97,15 @@ def constraint_for(
         any_whitespace: allow any white space between the parts of JSON of a schema. Else there is one space
             behind a comma and a colon and none elsewhere: so more tokens are forced, and a model cannot lose
             itself in blank lines.
+        after: begin behind this token, "</think>" for a prompt that has opened the reasoning; what comes before
+            is free.
 
     Raises:
-        InputError: a malformed format, schema or grammar, or no end token.
+        InputError: a malformed format, schema or grammar, no end token, or ``after`` is no single token.
         MissingExtraError: the extra ``grammar`` is not installed.
 
-    Cost: the first call for a tokenizer prepares its vocabulary (some 100 ms for 50,000 tokens), and each new
+    Cost: the first call for a tokenizer prepares its vocabulary (a second for 50,000 tokens, xgrammar's import
+    included), and each new
     schema or grammar is compiled (ms to s); both are kept.
     """
     if not isinstance(response_format, Mapping):
@@ -120,11 +124,24 @@ def constraint_for(
     if not ends:
         raise InputError(f"expected an end token for a constrained output, got none in {tokenizer.name}")
 
+    from suffixspec.verify.delayed import DelayedConstraint
     from suffixspec.verify.grammar import compile_grammar
 
-    return compile_grammar(
+    border = None if after is None else _single_token(tokenizer, after)
+    constraint = compile_grammar(
         tokenizer, vocab_size, tuple(sorted(ends)), **{"any_whitespace": any_whitespace, **language}
     )
+    return constraint if border is None else DelayedConstraint(constraint, border)
+
+
+def _single_token(tokenizer: Tokenizer, text: str) -> int:
+    ids = tokenizer.encode(text, continues=True)
+    if len(ids) != 1:
+        raise InputError(
+            f"expected {text!r}, behind which the format begins, to be one token of {tokenizer.name}, got "
+            f"{len(ids)}"
+        )
+    return ids[0]
 
 
 def _json_object(_: Mapping[str, Any]) -> dict[str, Any]:

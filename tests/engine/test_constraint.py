@@ -16,6 +16,7 @@ from suffixspec.errors import InputError, MissingExtraError, SuffixspecError
 from suffixspec.parsing import message_of, parser_for, required_call_format
 from suffixspec.text import Tokenizer
 from suffixspec.verify.constraint import constraint_for
+from suffixspec.verify.grammar import _unpack
 
 from .tiny import CHATML, VOCAB, garbage, tree
 
@@ -286,6 +287,63 @@ def test_a_token_that_is_not_allowed_is_an_error():
     """What a processor of the user's has let through is not passed over."""
     with pytest.raises(SuffixspecError, match="that the grammar allows"):
         begin("object").accept(TOKENIZER.encode("no"))
+
+
+# -- behind a token -----------------------------------------------------------------------------------------
+
+
+def test_what_comes_before_the_reasonings_end_is_free(tiny_target):
+    """Constrained behind a token only: drafted or not the same tokens, and behind it JSON of the schema."""
+    border = TOKENIZER.special_tokens["<|im_start|>"]  # as good as any single token
+    engine = engine_with(tiny_target)
+    constraint = engine.constraint(FORMATS["schema"], after="<|im_start|>")
+    free = engine.constraint(FORMATS["schema"])
+    for seed in range(4):
+        # Likely enough to come after some tokens; nothing ends before it.
+        more = {"temperature": 1.0, "seed": seed, "logit_bias": {border: 4.0}, "max_tokens": 200}
+        plain = engine.plain(PROMPT, constraint=constraint, **more)
+        at = plain.token_ids.index(border)
+        assert plain.finish_reason == "stop"
+        assert json.loads(TOKENIZER.decode(plain.token_ids[at + 1 : -1]))
+        assert plain.token_ids != engine.plain(PROMPT, constraint=free, **more).token_ids
+        for drafter in (garbage(seed, PROMPT + plain.token_ids, nodes=20), nothing(), IndexDrafter()):
+            session = engine_with(tiny_target, drafter=drafter).session("s")
+            for _ in range(2):
+                reply = session.generate(PROMPT, constraint=constraint, **more)
+                assert reply.token_ids == plain.token_ids, f"seed {seed}"
+
+
+def test_nothing_is_drafted_across_the_border():
+    """Before: any draft, cut behind the border, whose row is masked already; behind it the inner constraint."""
+    border, brace = TOKENIZER.special_tokens["<|im_start|>"], TOKENIZER.encode("{")[0]
+    constraint = constraint_for(TOKENIZER, VOCAB, FORMATS["schema"], after="<|im_start|>")
+    state = constraint.begin(max_nodes=8, costs=lambda: None)
+    draft = state.extend(tree([(-1, 7), (0, border), (1, brace), (2, 9), (0, 8)]), None)
+    assert sorted(TOKENIZER.decode(path) for path in draft.paths()) == sorted(
+        [TOKENIZER.decode([7, border]), TOKENIZER.decode([7, 8])]
+    )
+    logits = torch.zeros(len(draft) + 1, VOCAB)
+    rows = state.allowed(draft, logits)
+    assert not logits.isinf().any()
+    at = draft.token_ids.tolist().index(border)
+    inner = allowed(begin("schema"))[0]
+    for node in range(-1, len(draft)):
+        tokens = set((rows[node + 1] == 0).nonzero()[:, 0].tolist())
+        assert tokens == (inner if node == at else set(range(VOCAB)))
+    state.accept([7, border, brace])
+    assert TOKENIZER.decode(state.extend(EMPTY, None).token_ids).startswith('"name": "')
+    with pytest.raises(InputError, match="to be one token of json, got 8"):
+        constraint_for(TOKENIZER, VOCAB, FORMATS["object"], after="</think>")
+
+
+def test_all_rows_at_once_are_the_rows_one_by_one():
+    """As a device gets them: the bits of several nodes unpack to what each unpacks to alone."""
+    bits = torch.randint(-(2**31), 2**31 - 1, (5, 9), dtype=torch.int32)
+    together = _unpack(bits, 270)
+    assert together.shape == (5, 270)
+    assert torch.equal(together, torch.stack([_unpack(row, 270) for row in bits]))
+    words = torch.where(together, 1, 0)[:, :32] * (2 ** torch.arange(32))
+    assert torch.equal(words.sum(1), bits[:, 0].long() & 0xFFFFFFFF)
 
 
 # -- formats ----------------------------------------------------------------------------------------------
