@@ -70,6 +70,7 @@ class Alignment:
         self._anchor = 0  # where the output was last known to stand
         self._since = 0  # tokens that came since then
         self._order: NDArray[np.int64] | None = None  # places in the prediction by token
+        self._sorted: NDArray[np.int32] = self.token_ids[:0]  # the tokens in that order
 
     @property
     def accepted(self) -> int:
@@ -149,10 +150,11 @@ class Alignment:
         """(place behind, length) of the longest end of the output, up to 32 tokens, that the prediction has."""
         if self._order is None:
             self._order = np.argsort(self.token_ids, kind="stable")
+            self._sorted = self.token_ids[self._order]
         tokens = self.token_ids
-        last = self._recent[-1]
-        low = int(np.searchsorted(tokens, last, "left", sorter=self._order))
-        high = int(np.searchsorted(tokens, last, "right", sorter=self._order))
+        last = np.int32(self._recent[-1])  # another type would copy the whole array
+        low = int(np.searchsorted(self._sorted, last, "left"))
+        high = int(np.searchsorted(self._sorted, last, "right"))
         ends = self._order[low:high]  # [m], ascending: places of the last token
         if not ends.size:
             return None
