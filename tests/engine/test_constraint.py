@@ -298,7 +298,7 @@ def test_what_comes_before_the_reasonings_end_is_free(tiny_target):
     engine = engine_with(tiny_target)
     constraint = engine.constraint(FORMATS["schema"], after="<|im_start|>")
     free = engine.constraint(FORMATS["schema"])
-    for seed in range(4):
+    for seed in range(2):
         # Likely enough to come after some tokens; nothing ends before it.
         more = {"temperature": 1.0, "seed": seed, "logit_bias": {border: 4.0}, "max_tokens": 200}
         plain = engine.plain(PROMPT, constraint=constraint, **more)
@@ -308,9 +308,8 @@ def test_what_comes_before_the_reasonings_end_is_free(tiny_target):
         assert plain.token_ids != engine.plain(PROMPT, constraint=free, **more).token_ids
         for drafter in (garbage(seed, PROMPT + plain.token_ids, nodes=20), nothing(), IndexDrafter()):
             session = engine_with(tiny_target, drafter=drafter).session("s")
-            for _ in range(2):
-                reply = session.generate(PROMPT, constraint=constraint, **more)
-                assert reply.token_ids == plain.token_ids, f"seed {seed}"
+            reply = session.generate(PROMPT, constraint=constraint, **more)
+            assert reply.token_ids == plain.token_ids, f"seed {seed}"
 
 
 def test_nothing_is_drafted_across_the_border():
