@@ -13,29 +13,12 @@ from typing import Any
 import pytest
 import torch
 from engine.tiny import TOKENIZER, target, tokenizer
+from server.scripts import HERMES
 
 from suffixspec.engine import Engine
 from suffixspec.engine.turn import Turn
 from suffixspec.integrations.local import LocalServer
 from suffixspec.trace import read_sessions
-
-HERMES = """
-{%- if tools -%}<|im_start|>tools
-{% for t in tools %}{{ t['function']['name'] }} {% endfor %}<|im_end|>
-{% endif -%}
-{%- for m in messages -%}
-<|im_start|>{{ m['role'] }}
-{{ m['content'] }}
-{%- for c in m['tool_calls'] -%}
-<tool_call>{"name": "{{ c['function']['name'] }}", "arguments": {{ c['function']['arguments'] }}}</tool_call>
-{%- endfor -%}
-<|im_end|>
-{% endfor -%}
-{%- if add_generation_prompt -%}
-<|im_start|>assistant
-{% endif -%}
-"""
-"""Writes calls as the model writes them."""
 
 
 def call(name: str, **arguments: Any) -> str:
