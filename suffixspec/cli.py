@@ -32,6 +32,8 @@ def build_parser() -> argparse.ArgumentParser:
     import suffixspec.recorder.command
     import suffixspec.replay.command
     import suffixspec.server.command
+    import suffixspec.store.command
+    import suffixspec.store.index_command
     import suffixspec.trace.convert
 
     parser = argparse.ArgumentParser(
@@ -50,6 +52,8 @@ def build_parser() -> argparse.ArgumentParser:
     suffixspec.engine.chat_command.add_parser(subparsers)
     suffixspec.engine.generate_command.add_parser(subparsers)
     suffixspec.engine.doctor_command.add_parser(subparsers)
+    suffixspec.store.command.add_parser(subparsers)
+    suffixspec.store.index_command.add_parser(subparsers)
     return parser
 
 

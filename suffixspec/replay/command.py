@@ -252,6 +252,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _run_with_model(args: argparse.Namespace, names: tuple[str, ...]) -> int:
     """Decode with a model; return the exit status: 1 for a difference that is no near-tie, 130 interrupted."""
+    from suffixspec.draft import IndexDrafter
     from suffixspec.engine.engine import Engine
     from suffixspec.errors import InputError
     from suffixspec.native.warm_up import warm_up
@@ -262,6 +263,7 @@ def _run_with_model(args: argparse.Namespace, names: tuple[str, ...]) -> int:
 
     interrupted = False
     replays: list[ModelReplay] = []
+    folder = None if args.history_store is None else history_folder(args.history_store)
     with ReplayProgress() as progress:
         progress.note("loading the model")
         target, tokenizer = load_target(args.model or None, device=args.device, dtype=args.dtype)
@@ -280,7 +282,7 @@ def _run_with_model(args: argparse.Namespace, names: tuple[str, ...]) -> int:
                 drafter=drafter,
                 max_nodes=args.max_nodes,
                 cost=cost,
-                history_store=None if args.history_store is None else history_folder(args.history_store),
+                history_store=folder if isinstance(drafter, IndexDrafter) else None,
             )
             decoded = ModelReplay(
                 engine,
@@ -359,6 +361,10 @@ def _check_model_options(args: argparse.Namespace) -> None:
             if getattr(args, name):
                 raise InputError(f"expected --model with --{name.replace('_', '-')}, got none")
         return
+    if args.history_store is not None and len(_drafter_names(args.drafter)) > 1:
+        raise InputError(
+            "expected one --drafter with --model and a folder of --history: they would read one another"
+        )
     if args.compare:
         raise InputError("expected no --compare with --model: peers are replayed without one")
     if args.tokenizer:

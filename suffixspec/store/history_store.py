@@ -154,7 +154,7 @@ class HistoryStore:
         for folder in sorted((self.path / "namespaces").iterdir()):
             name = name_of(folder)
             if name is None:
-                if namespace is None:
+                if namespace is None and any(folder.iterdir()):
                     findings.append(
                         Finding(folder, "expected a namespace, got a folder without a whole segment")
                     )
@@ -267,7 +267,7 @@ class HistoryStore:
         try:
             for log in self._all_logs():
                 log.close()
-            if self._all_logs():
+            if any(log.own for log in self._all_logs()):
                 self.keep_to_budget()
         finally:
             self.epoch.close()

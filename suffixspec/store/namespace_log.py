@@ -246,7 +246,7 @@ class NamespaceLog:
         return [
             Finding(self.folder / f"{name}{SEALED}", "expected a sealed segment, got no file")
             for name in listed
-            if name not in names
+            if name not in names and not (self._aside / f"{self.folder.name}-{name}{SEALED}").exists()
         ]
 
     def _recover_open(self, path: Path) -> None:
