@@ -78,7 +78,7 @@ class Running:
         *,
         method: str | None = None,
         headers: dict[str, str] | None = None,
-        raw: bytes | None = None,
+        raw: Any = None,
     ) -> tuple[int, dict[str, str], Any]:
         """A request without a client's help: status, headers, JSON or text."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=600)

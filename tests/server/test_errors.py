@@ -163,6 +163,9 @@ def test_limits_of_size_and_time(tiny_target):
             "/v1/messages", {**VALID["/v1/messages"], "metadata": {"x": "x" * 1000}}
         )
         assert answer["error"]["type"] == "request_too_large"
+        chunks = iter([b'{"user": "', *[b"x" * 100] * 20, b'"}'])
+        status, _, answer = running.ask(CHAT, raw=chunks, method="POST")
+        assert status == 413, "a body without an announced length"
         status, _, answer = running.ask(CHAT, raw=b"{", method="POST", headers={"content-length": "100"})
         assert status == 408
         assert running.ask(CHAT, VALID[CHAT])[0] == 200

@@ -69,7 +69,7 @@ def test_a_short_call_does_not_wait_for_a_long_one(tiny_target, gate):
         long = pool.submit(ask, "long", 80)
         until(gate.holds)
         short = pool.submit(ask, "s" * 100, 4)
-        until(lambda: running.service.scheduler.waiting == 1)
+        until(lambda: len(running.service.scheduler._waiting) == 1)
         gate.open()
         assert (short.result(600), long.result(600)) == (200, 200)
     assert ended == ["s" * 100, "long"]
@@ -77,16 +77,17 @@ def test_a_short_call_does_not_wait_for_a_long_one(tiny_target, gate):
 
 def test_a_call_with_a_long_prompt_does_not_hold_up_another(tiny_target, monkeypatch):
     """A prompt goes through the model chunk by chunk, in turns with the steps of others."""
-    with Running(tiny_target, prefill_chunk=8) as running, ThreadPoolExecutor(2) as pool:
-        order = []
+    settings = Settings(drafting=False)
+    with Running(tiny_target, settings, prefill_chunk=8) as running, ThreadPoolExecutor(2) as pool:
+        order: list[str] = []
         prefill, forward = tiny_target.prefill, tiny_target.forward_tree
         monkeypatch.setattr(tiny_target, "prefill", lambda *a, **m: order.append("chunk") or prefill(*a, **m))
         monkeypatch.setattr(tiny_target, "forward_tree", lambda *a: order.append("step") or forward(*a))
         gate = Gate(monkeypatch, after=2)
-        first = pool.submit(running.ask, CHAT, body_of("x", max_tokens=6, seed=1))
+        first = pool.submit(running.ask, CHAT, body_of("x", max_tokens=12))
         until(gate.holds)
         second = pool.submit(running.ask, CHAT, body_of("p" * 300, max_tokens=1))
-        until(lambda: running.service.scheduler.waiting == 1)
+        until(lambda: len(running.service.scheduler._waiting) == 1)
         del order[:]
         gate.open()
         assert first.result(600)[0] == second.result(600)[0] == 200
@@ -223,7 +224,7 @@ def test_a_waiting_call_whose_client_goes_away_is_forgotten(tiny_target, gate):
         first = pool.submit(running.ask, CHAT, body_of("first"))
         until(lambda: scheduler.running == 1)
         with connection(running, body_of("second")):
-            until(lambda: scheduler.waiting == 1)
+            until(lambda: len(scheduler._waiting) == 1)
         until(lambda: scheduler.waiting == 0)
         gate.open()
         assert first.result(600)[0] == 200
@@ -285,7 +286,7 @@ def test_a_shutdown_lets_running_calls_finish_and_refuses_the_others(tiny_target
         first = pool.submit(running.ask, CHAT, body_of("first"))
         until(lambda: scheduler.running == 1)
         second = pool.submit(running.ask, CHAT, body_of("second"))
-        until(lambda: scheduler.waiting == 1)
+        until(lambda: len(scheduler._waiting) == 1)
         running.stop()
         until(lambda: scheduler.closing)
         with pytest.raises(ApiError, match="shutting down") as refused:
