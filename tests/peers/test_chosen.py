@@ -38,6 +38,10 @@ def test_figures_are_kept_by_all_that_they_depend_on(trace, monkeypatch):
     assert not chosen.figures(str(trace), 2, "prompt-lookup")[1]
     trace.write_bytes(lines(loop_like(seed=2, sessions=4, turns=2)))
     assert not chosen.figures(str(trace), None, "prompt-lookup")[1]
+    load = chosen.sessions.load
+    monkeypatch.setattr(chosen.sessions, "load", lambda *files, **options: load(*files, **options)[::-1])
+    assert not chosen.figures(str(trace), None, "prompt-lookup")[1]  # as if it were rendered differently
+    assert explored[-1] == ["s3", "s1"]
     monkeypatch.setattr(chosen, "_MEASURING", ())
     assert not chosen.figures(str(trace), None, "prompt-lookup")[1]
-    assert len(explored) == 5
+    assert len(explored) == 6
