@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import json
+import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,6 +97,7 @@ class Rig:
 
     def check_loop(self, calls: int, *, sessions: int = 1, rewritten: bool = False) -> list[Asked]:
         """Each turn after the first reused the turn before: its prompt, and unless ``rewritten`` its output."""
+        until_lines(self.path, calls)  # a line is written when the client has its answer
         asked = self.asked()
         found = list(read_sessions(self.path))
         assert (len(asked), len(found)) == (calls, sessions)
@@ -109,3 +111,12 @@ class Rig:
                 f"accepted {each.accepted} of {each.drafted} ({each.accepted / max(each.output, 1):.0%} of the output)"
             )
         return asked
+
+
+def until_lines(path: Path, count: int) -> None:
+    """Wait until other threads have written so many lines."""
+    waiting = threading.Event()
+    for _ in range(2400):
+        if len(path.read_bytes().splitlines()) >= count:
+            return
+        waiting.wait(0.025)

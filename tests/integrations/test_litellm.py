@@ -1,7 +1,6 @@
 """LiteLLM with the provider, and with the recording callback."""
 
 import asyncio
-import threading
 
 import pytest
 
@@ -9,7 +8,7 @@ litellm = pytest.importorskip("litellm", reason="needs litellm: pip install lite
 
 from suffixspec.trace import read_sessions  # noqa: E402
 
-from .rig import call, saying  # noqa: E402
+from .rig import call, saying, until_lines  # noqa: E402
 
 LS = {
     "type": "function",
@@ -80,22 +79,13 @@ def test_the_callback_records_any_loop(rig, provider, tmp_path, monkeypatch):
     ask = {"model": "suffixspec/x", "messages": messages, "tools": [LS]}
     with saying("one" + call("ls", path="a"), "two"):
         message = litellm.completion(**ask).choices[0].message
-        _until_lines(path, 1)
+        until_lines(path, 1)
         answer = {"role": "tool", "tool_call_id": message.tool_calls[0].id, "content": "c"}
         ask["messages"] = [*messages, message, answer]
         list(litellm.completion(**ask, stream=True))
-        _until_lines(path, 2)
+        until_lines(path, 2)
     recorder.close()
     (session,) = read_sessions(path)
     assert [m.content for m in session.messages] == ["list a/b", "one", "c", "two"]
     assert session.messages[1].tool_calls[0].arguments == '{"path": "a"}'
     assert session.turns == 2
-
-
-def _until_lines(path, count: int) -> None:
-    """LiteLLM reports from threads of its own."""
-    waiting = threading.Event()
-    for _ in range(1200):
-        if len(path.read_bytes().splitlines()) >= count:
-            return
-        waiting.wait(0.05)
