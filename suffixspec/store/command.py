@@ -224,9 +224,9 @@ def _verify(args: argparse.Namespace) -> int:
         findings = store.verify(args.namespace)
         for finding in findings:
             _say(f"{finding.path}: {finding.problem}\n")
-        summaries = [one for one in store.summaries() if args.namespace in {None, one.name}]
-    tokens = sum(one.tokens for one in summaries)
-    _say(f"{len(summaries)} namespaces, {tokens:,} tokens, {len(findings)} problems\n")
+        names = [name for name in store.names() if args.namespace in {None, name}]
+    spaces = "1 namespace" if len(names) == 1 else f"{len(names):,} namespaces"
+    _say(f"{spaces}, {len(findings):,} {'problem' if len(findings) == 1 else 'problems'}\n")
     return 1 if findings else 0
 
 
@@ -300,7 +300,7 @@ def _forget(args: argparse.Namespace) -> int:
         report = store.forget(
             session=args.session, namespace=args.namespace, before=args.before, timeout=args.timeout
         )
-    _say(f"{report.records:,} records forgotten\n")
+    _say(f"{report.records:,} {'record' if report.records == 1 else 'records'} forgotten\n")
     if report.unacknowledged:
         processes = ", ".join(map(str, report.unacknowledged))
         sys.stderr.write(

@@ -20,7 +20,7 @@ from suffixspec.store.epoch import Epoch, digest
 from suffixspec.store.files import Files
 from suffixspec.store.folder import default_history
 from suffixspec.store.identity import TokenizerIdentity
-from suffixspec.store.namespace_log import ASIDE, Finding, NamespaceLog, name_of
+from suffixspec.store.namespace_log import ASIDE, Finding, NamespaceLog, is_void, name_of
 from suffixspec.store.record import Record
 
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class HistoryStore:
         for folder in sorted((self.path / "namespaces").iterdir()):
             name = name_of(folder)
             if name is None:
-                if namespace is None and any(folder.iterdir()):
+                if namespace is None and not is_void(folder):
                     findings.append(
                         Finding(folder, "expected a namespace, got a folder without a whole segment")
                     )

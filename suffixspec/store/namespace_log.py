@@ -517,6 +517,17 @@ def name_of(folder: Path) -> str | None:
     return None
 
 
+def is_void(folder: Path) -> bool:
+    """Whether a folder holds nothing yet: its writer died before even a header was complete."""
+    try:
+        return not any(
+            path.suffix == SEALED or (path.suffix == OPEN and read_open(path)[0] is not None)
+            for path in folder.iterdir()
+        )
+    except (OSError, DamagedError):
+        return False
+
+
 def _read_manifest(path: Path) -> dict[str, Any]:
     manifest = json.loads(path.read_bytes())
     if manifest["version"] > _MANIFEST_VERSION:

@@ -1,0 +1,167 @@
+"""A drafter with a saved history: the second run drafts from the first, and drafting never waits for a disk."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from suffixspec.draft import IndexDrafter, NoDrafter
+from suffixspec.draft.calibration import Calibration
+from suffixspec.errors import InputError, SuffixspecWarning
+from suffixspec.store import HistoryStore, SavedHistory, TokenizerMismatchError
+from suffixspec.store.record import Record
+from suffixspec.store.saved_history import blocks, open_saved
+
+from .inputs import FailingFiles, Words, opened, record
+from .test_forget import PROMPT, SECRET, drafted, speak, wait_until
+
+
+def test_the_second_run_drafts_from_the_first(tmp_path):
+    """Outputs, their contexts and what was learned come back, in the foreground and in the background."""
+    first = IndexDrafter()
+    saved = open_saved(tmp_path, first, Words(), target="t", background=False)
+    session = saved.session("n", "s")
+    speak(session, PROMPT, SECRET)
+    speak(session, [*PROMPT, *SECRET, *PROMPT], SECRET)
+    first.calibration_at(0.3).cells[0, 0] = 5.0
+    session.close()
+    saved.close()
+    for background in (False, True):
+        drafter = IndexDrafter()
+        saved = open_saved(tmp_path, drafter, Words(), target="t", background=background)
+        session = saved.session("n", "again")
+        wait_until(lambda saved=saved: saved.resident("n"))
+        session.sync(np.array(PROMPT))
+        assert drafted(session)[:3] == SECRET[:3]
+        assert saved.loading.tokens == 2 * len(SECRET)
+        assert np.array_equal(drafter.calibration.cells, first.calibration.cells)
+        assert drafter.calibration_at(0.3).cells[0, 0] == 5.0
+        other = saved.session("other", "s")
+        other.sync(np.array(PROMPT))
+        assert drafted(other) == [], "another namespace"
+        saved.close()
+
+
+def test_another_process_s_outputs_are_read_while_running(tmp_path):
+    """What one process seals is drafted by another that runs already; its own outputs are not read twice."""
+    with opened(tmp_path) as store, opened(tmp_path) as other:
+        saved = SavedHistory(store, IndexDrafter())
+        session = saved.session("n", "s")
+        speak(session, PROMPT, SECRET)
+        session.close()
+        saved.flush()
+        store.seal()
+        other.append(
+            "n", [Record("o", np.arange(800, 830, dtype=np.int32), np.array([41, 42, 43], np.int32))]
+        )
+        other.seal()
+        wait_until(lambda: saved.loading.tokens > 0)
+        assert saved.loading.tokens == 30
+        live = saved.session("n", "live")
+        live.sync(np.array([41, 42, 43]))
+        assert drafted(live)[:2] == [800, 801]
+        saved.close()
+
+
+class TrippedFiles(FailingFiles):
+    """Notes which threads write."""
+
+    def __init__(self) -> None:
+        super().__init__(1 << 30)
+        self.threads: set[str] = set()
+
+    def write(self, fd: int, data: bytes) -> None:
+        """Write, and note who does."""
+        self.threads.add(threading.current_thread().name)
+        super().write(fd, data)
+
+
+def test_a_session_writes_nothing_to_disk_itself(tmp_path):
+    """Prompts, drafts, acceptances, ends of turns and the end of a session: the writing is another thread's."""
+    files = TrippedFiles()
+    with HistoryStore(tmp_path, tokenizer=Words(), files=files) as store:
+        saved = SavedHistory(store, IndexDrafter())
+        files.threads.clear()
+        session = saved.session("n", "s")
+        speak(session, PROMPT, SECRET)
+        session.close()
+        wait_until(lambda: bool(files.threads))
+        assert files.threads == {"suffixspec history"}
+        saved.close()
+
+
+def test_a_full_disk_stops_nobody_and_is_said_once(tmp_path):
+    """Sessions go on and draft; when there is room again, what waited is written."""
+    files = FailingFiles(1 << 30)
+    with HistoryStore(tmp_path, tokenizer=Words(), files=files) as store:
+        saved = SavedHistory(store, IndexDrafter())
+        files.room = files.written
+        with pytest.warns(SuffixspecWarning, match="cannot be saved now.*No space left") as warned:  # noqa: PT031
+            session = saved.session("n", "s")
+            speak(session, PROMPT, SECRET)
+            session.close()
+            wait_until(lambda: files.failed)
+            session = saved.session("n", "t")
+            session.sync(np.array(PROMPT))
+            assert drafted(session)[:2] == SECRET[:2]
+            wait_until(lambda: len(warned) > 0)
+        files.room = 1 << 30
+        saved.close()
+        assert [one.tokens.tolist() for one in store.records("n")] == [SECRET]
+
+
+@pytest.mark.parametrize("damage", ["shape", "prior", "bytes", "nan"])
+def test_a_calibration_of_another_kind_is_passed_over_once(tmp_path, monkeypatch, damage):
+    """Wrong shapes, another prior, damaged bytes or numbers that are none: the prior, and one warning."""
+    with opened(tmp_path) as store:
+        learned = Calibration()
+        learned.cells[3, 0] = np.nan if damage == "nan" else 9.0
+        if damage == "shape":
+            learned.cells = learned.cells[:-1].copy()
+        store.calibration.save("t", {"0": learned})
+        if damage == "bytes":
+            path = store.calibration.path("t")
+            path.write_bytes(path.read_bytes()[:-30])
+        if damage == "prior":
+            prior = Calibration.__init__
+
+            def other(self) -> None:
+                prior(self)
+                self.cells[0, 0] += 1
+
+            monkeypatch.setattr(Calibration, "__init__", other)
+        with pytest.warns(SuffixspecWarning, match="beginning from the prior") as warned:
+            assert [store.calibration.load("t", Calibration) for _ in range(2)] == [{}, {}]
+        assert len(warned) == 1
+        assert store.calibration.load("nobody", Calibration) == {}
+        store.calibration.save("t", {"0": Calibration()})
+        assert store.calibration.load("t", Calibration)["0"].cells.shape == Calibration().cells.shape
+
+
+def test_another_tokenizer_is_refused_when_a_session_begins(tmp_path):
+    """The error says which; nothing is read."""
+    with opened(tmp_path) as store:
+        store.append("n", [record(1)])
+    saved = open_saved(tmp_path, IndexDrafter(), Words(1), background=False)
+    with pytest.raises(TokenizerMismatchError):
+        saved.session("n", "s")
+    saved.close()
+
+
+def test_what_cannot_be_saved_is_refused(tmp_path):
+    """A drafter without a history, and a store of another tokenizer."""
+    with pytest.raises(InputError, match="got NoDrafter"):
+        open_saved(tmp_path, NoDrafter(), Words())
+    with opened(tmp_path, shift=1) as store, pytest.raises(InputError, match="opened with tokenizer"):
+        open_saved(store, IndexDrafter(), Words())
+
+
+def test_long_records_are_indexed_in_pieces():
+    """A piece goes on from the end of the one before, so that a match crosses the cut; short ones share a block."""
+    long = Record("s", np.arange(50, dtype=np.int32), np.array([9], np.int32))
+    short = Record("s", np.arange(3, dtype=np.int32))
+    found = [[(t.tolist(), c.tolist()) for t, c in block] for block in blocks([short, long, short], 20)]
+    assert [[len(t) for t, _ in block] for block in found] == [[3, 20], [20], [10, 3]]
+    assert [one for block in found for t, _ in block for one in t] == [*range(3), *range(50), *range(3)]
+    assert found[0][1][1] == [9]
+    assert found[1][0][1] == list(range(4, 20))
