@@ -133,7 +133,7 @@ class SavedHistory:
         if new:
             self.store.admit(namespace)
             with self.lock:
-                self._resident.setdefault(namespace, _Resident())
+                self._resident.setdefault(namespace, _Resident(reread=set(self.store.log(namespace).own)))
             if self._background:
                 self._wake.set()
             else:

@@ -31,7 +31,7 @@ def test_a_killed_process_loses_nothing_that_was_appended(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, f"seed {SEED}: {done.stdout}{done.stderr}"
     assert f"{KILLS} kills" in done.stdout
-    assert int(done.stdout.split()[2]) > KILLS // 4, f"most kills should hit a writer: {done.stdout}"
+    assert int(done.stdout.split()[2]) > KILLS // 2, f"most kills should hit a writer: {done.stdout}"
 
 
 def small_log(place: Path, files: FailingFiles) -> list[int]:
