@@ -95,6 +95,21 @@ class History:
             ValueError: not one-dimensional, or a token out of range (nothing is added).
         """
         self.index(namespace).add(tokens, context=as_tokens(context)[-CONTEXT:])
+        self._keep_to_budget(namespace)
+
+    def adopt(self, namespace: str, built: GenerationalIndex) -> None:
+        """Put what was indexed aside before the text of a namespace; may drop old text or idle namespaces.
+
+        Args:
+            namespace: who shares this text.
+            built: with a budget of at most ``namespace_bytes``; empty afterwards.
+
+        Cost: as ``GenerationalIndex.adopt``.
+        """
+        self.index(namespace).adopt(built)
+        self._keep_to_budget(namespace)
+
+    def _keep_to_budget(self, namespace: str) -> None:
         while self.nbytes > self._budget:
             _, oldest = self._by_use.peekitem(0)
             if oldest == namespace:

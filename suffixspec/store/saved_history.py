@@ -19,10 +19,12 @@ from numpy.typing import NDArray
 from suffixspec.draft.calibration import Calibration
 from suffixspec.draft.indexed import IndexDrafter
 from suffixspec.errors import InputError, SuffixspecError, SuffixspecWarning
+from suffixspec.index.generations import GenerationalIndex
 from suffixspec.index.history import CONTEXT
 from suffixspec.store.epoch import Forgotten, digest
 from suffixspec.store.history_store import HistoryStore
 from suffixspec.store.identity import TokenizerIdentity
+from suffixspec.store.namespace_log import NamespaceLog
 from suffixspec.store.record import Record
 from suffixspec.store.saved_session import Output, SavedDraftSession
 
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 
 BLOCK = 2048
 """Most tokens that are indexed at once while an engine is at work: about 2 ms."""
+
+ASIDE = 4 * BLOCK
+"""Tokens from which on they are indexed apart from what the engine uses, and put in place when they are ready."""
 
 _BYTES_PER_TOKEN = 56  # of the index, about: more tokens than fit are not read
 _MOST_QUEUED = 4_000_000  # tokens that wait while a disk is full; the oldest go
@@ -44,7 +49,6 @@ class Loading:
     """What came into memory so far."""
 
     tokens: int = 0
-    records: int = 0
     seconds: float = 0.0
     """Spent on it, reading and indexing."""
     longest_pause_ms: float = 0.0
@@ -66,9 +70,10 @@ class _Resident:
 class SavedHistory:
     """Feeds a drafter's history from a store, and the store from the drafter's sessions.
 
-    A namespace is read when its first session begins: in the background, in blocks, oldest first, as much of its
-    end as the memory for it holds. Drafts work without it until then. Outputs of sessions that end are in memory at
-    once; a thread writes them to disk, and looks for what other processes have sealed.
+    A namespace is read when its first session begins: in the background, oldest first, as much of its end as the
+    memory for it holds; a long one is indexed apart, without a lock, and put in place when it is ready. Drafts
+    work without it until then. Outputs of sessions that end are in memory at once; a thread writes them to disk,
+    and looks for what other processes have sealed.
 
     Args:
         store: opened with the drafter's tokenizer.
@@ -209,30 +214,67 @@ class SavedHistory:
             place.segments |= {info.name for info in found} - {info.name for info in chosen}
             place.looked = True
         self.loading.seconds += time.perf_counter() - started
+        if sum(info.footer.tokens for info in chosen) >= ASIDE:
+            yield from self._load_aside(namespace, log, place, epoch)
         while True:
-            started = time.perf_counter()
             with self.lock:
                 if not place.pending or self._closed:
                     return
                 info = place.pending[0]
+            started = time.perf_counter()
             for block in blocks(log.read(info)):
                 with self.lock:
+                    if self._outdated(epoch):
+                        return
                     begun = time.perf_counter()
-                    if self._closed or self.store.epoch.value != epoch:
-                        return  # what was read may be what was forgotten
                     for tokens, context in block:
                         self._drafter.history.add(namespace, tokens, context=context)
-                        self.loading.tokens += len(tokens)
-                    pause = (time.perf_counter() - begun) * 1e3
-                    self.loading.longest_pause_ms = max(self.loading.longest_pause_ms, pause)
-                self.loading.records += len(block)
-                self.loading.seconds += time.perf_counter() - started
+                    self._count(block, started, begun)
                 yield
                 started = time.perf_counter()
             with self.lock:
                 if place.pending and place.pending[0] is info:
                     place.pending.popleft()
                     place.segments.add(info.name)
+
+    def _load_aside(self, namespace: str, log: NamespaceLog, place: _Resident, epoch: int) -> Iterator[None]:
+        """Index what is pending in trees of its own, with no lock held, and put them in place at the end.
+
+        Growing a large tree takes many times what a draft may wait.
+        """
+        built = GenerationalIndex(budget_bytes=self._drafter.history.namespace_bytes)
+        with self.lock:
+            pending = list(place.pending)
+        for info in pending:
+            started = time.perf_counter()
+            for block in blocks(log.read(info)):
+                for tokens, context in block:
+                    built.add(tokens, context=context[-CONTEXT:])
+                if self._outdated(epoch):
+                    return
+                self._count(block, started, None)
+                yield
+                started = time.perf_counter()
+        with self.lock:
+            if self._outdated(epoch):
+                return
+            begun = time.perf_counter()
+            self._drafter.history.adopt(namespace, built)
+            self._count([], begun, begun)
+            place.segments |= {info.name for info in pending}
+            place.pending.clear()
+
+    def _outdated(self, epoch: int) -> bool:
+        """Whether what was read may be what has been forgotten since, or nobody wants it any more."""
+        return self._closed or self.store.epoch.value != epoch
+
+    def _count(self, block: Sequence[tuple[Any, Any]], started: float, locked: float | None) -> None:
+        now = time.perf_counter()
+        done = self.loading
+        done.tokens += sum(len(tokens) for tokens, _ in block)
+        done.seconds += now - started
+        if locked is not None:
+            done.longest_pause_ms = max(done.longest_pause_ms, (now - locked) * 1e3)
 
     def _worth_reading(self, found: list[SegmentInfo], known: set[str]) -> list[SegmentInfo]:
         """The newest segments that are not in memory and fit into it, oldest first."""

@@ -165,3 +165,21 @@ def test_long_records_are_indexed_in_pieces():
     assert [one for block in found for t, _ in block for one in t] == [*range(3), *range(50), *range(3)]
     assert found[0][1][1] == [9]
     assert found[1][0][1] == list(range(4, 20))
+
+
+def test_a_long_history_is_put_in_place_when_it_is_ready(tmp_path):
+    """Indexed apart from the one in use: a session that began before drafts from it, and its memory is bounded."""
+    rng = np.random.default_rng(5)
+    with opened(tmp_path) as store:
+        for number in range(12):
+            tokens = rng.integers(1000, 9000, 1500).astype(np.int32)
+            store.append("n", [Record(f"s{number}", tokens, tokens[:0], float(number))])
+        store.append("n", [Record("last", np.array(SECRET, np.int32), np.array(PROMPT, np.int32), 99.0)])
+    saved = open_saved(tmp_path, IndexDrafter(history_bytes=1 << 23), Words())
+    session = saved.session("n", "s")
+    session.sync(np.array(PROMPT))
+    wait_until(lambda: saved.resident("n"))
+    assert drafted(session)[:3] == SECRET[:3]
+    assert saved.loading.tokens == 12 * 1500 + len(SECRET)
+    saved._drafter.history.check()
+    saved.close()
