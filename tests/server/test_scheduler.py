@@ -1,5 +1,6 @@
 """Several calls at once: fairness, bounds, cancellation, limits and the shutdown."""
 
+import asyncio
 import contextlib
 import json
 import random
@@ -11,6 +12,7 @@ import pytest
 from engine.tiny import EOS, TOKENIZER
 
 from suffixspec.engine.prompt import render_prompt
+from suffixspec.server.call import Begun, Call
 from suffixspec.server.errors import ApiError
 from suffixspec.server.settings import Settings
 
@@ -336,3 +338,19 @@ def test_a_stream_without_news_gives_signs_of_life(tiny_target, gate, path, sign
                 received += piece
                 if b"[DONE]" in received or b"message_stop" in received:
                     break
+
+
+def test_events_come_in_order_whenever_one_begins_to_listen():
+    """Those that were posted before, from another thread too, come first and none is lost."""
+
+    async def listen() -> list[int]:
+        call = Call("chat", "n", [])
+        call.post(Begun(1, 0))
+        poster = threading.Thread(target=lambda: [call.post(Begun(number, 0)) for number in range(2, 200)])
+        poster.start()
+        events = call.connect()
+        await asyncio.to_thread(poster.join)
+        got = [await asyncio.wait_for(events.get(), 60) for _ in range(199)]
+        return [event.prompt_tokens for event in got if isinstance(event, Begun)]
+
+    assert asyncio.run(listen()) == list(range(1, 200))
