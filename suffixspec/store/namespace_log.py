@@ -223,16 +223,16 @@ class NamespaceLog:
         with self.lock:
             for path in self.folder.glob(f".*{TEMPORARY}"):
                 self._files.remove(path)
-            self._drop_replaced()
-            for path in self._paths(OPEN):
-                if self._writer is None or path != self._writer.path:
-                    self._recover_open(path)
-            self._recovered = True
             with contextlib.suppress(*_NO_MANIFEST):  # it is made anew
                 for finding in self._missing():
                     warnings.warn(
                         f"{finding.path}: {finding.problem}; it is lost", SuffixspecWarning, stacklevel=2
                     )
+            self._drop_replaced()
+            for path in self._paths(OPEN):
+                if self._writer is None or path != self._writer.path:
+                    self._recover_open(path)
+            self._recovered = True
             self._write_manifest()
 
     def _missing(self) -> list[Finding]:
@@ -420,9 +420,9 @@ class NamespaceLog:
 
     def _drop_replaced(self) -> None:
         counted = {info.path for info in self.segments()}
-        for path in self._paths(SEALED):
-            if path not in counted:
-                self._files.remove(path)
+        replaced = [path for path in self._paths(SEALED) if path not in counted]
+        if replaced:
+            self._remove(replaced)
 
     def _merge(self) -> None:
         """Merge runs of neighbours into segments of at most the size at which one is sealed."""

@@ -120,6 +120,25 @@ def test_a_live_session_drafts_nothing_that_was_forgotten(tmp_path):
         saved.close()
 
 
+def test_a_process_that_could_not_answer_drafts_nothing_either(tmp_path):
+    """The draft itself looks: here the thread that answers is kept from it, and the namespace had left the memory."""
+    with opened(tmp_path) as store, opened(tmp_path) as writer:
+        saved = SavedHistory(store, IndexDrafter(), background=False)
+        secret = saved.session("n", "secret")
+        speak(secret, PROMPT, SECRET)
+        secret.close()
+        saved.flush()
+        live = saved.session("n", "live")
+        live.sync(np.array(PROMPT))
+        with saved.lock:
+            assert drafted(live)[:2] == SECRET[:2]
+            saved._drafter.history.forget("n")  # as when another namespace needs the room
+            assert drafted(live)[:2] == SECRET[:2], "a session keeps the index that it began with"
+            assert writer.forget(session="secret", timeout=0.05).unacknowledged == [os.getpid()]
+            assert drafted(live) == []
+        saved.close()
+
+
 def test_what_is_not_written_yet_is_forgotten_too(tmp_path):
     """Outputs of a session that is still open, or that wait for the disk, do not come back when they are written."""
     with opened(tmp_path) as store, opened(tmp_path) as writer:
