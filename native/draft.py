@@ -13,18 +13,21 @@ A draft *row* is one drafted token; row 0 stands for the context that the tree g
     window int32   [ORDERS]                   scratch: the last tokens before a row
 
 A *context* is a locus (code, length) in one of the trees. Every row has up to CONTEXTS of them per tree, the
-longest first; those of a child are the parent's that go on with the child's token.
+longest first; those of a child are the parent's that go on with the child's token. Where none of a tree's does,
+the last two tokens are looked up, or the last one: a draft that another tree led astray is back on known text.
 """
 
 import numpy as np
 
 from .evidence import (
+    BIAS,
     CONTEXTS,
     HISTORY,
     NGRAM,
     NGRAM_SLOT,
     PARENT,
     POOL_FIELDS,
+    PRIOR,
     RATE,
     ROW_DEPTH,
     SESSION,
@@ -33,8 +36,10 @@ from .evidence import (
     SOURCE,
     TOKEN,
     TREES,
+    VALUE,
     cell_of,
     length_class,
+    row_features,
     score,
 )
 from .jit import inlined, kernel
@@ -74,7 +79,7 @@ MOST_INNERS = 12  # of a node's children that are looked at; the lists lean towa
 MOST_LEAVES = 4
 
 PATH, GIVEN = 0, 1
-PRUNE = 0.25  # evidence that names a new candidate at a rate so far below what can matter is passed over
+PRUNE = 0.5  # evidence at a rate so far below what can matter is passed over, before its token is looked up
 JUMP = 16  # below its longest match, a tree is asked for contexts of at most so many tokens
 BUCKETS = 82  # of path probabilities from 2**-10 to 1, eight per octave; what is below is not worth a place
 _BITS_SHIFT = 20  # keeps a float32's exponent and the first three bits of its fraction
@@ -150,12 +155,30 @@ def _follow(text, leaf, inner, table, n, rows, parent, had, row, have, token):
 
 
 @inlined
-def _offer(pool, keys, first, last, cells, token, source, cell, slot, least):
+def _short_context(text, leaf, inner, table, n, before, token):
+    """Locus (code, length) of the last two tokens, or of the last one; length 0 where the tree has neither."""
+    if before >= 0:
+        code = child(text, leaf, inner, table, 0, before)
+        if code > 0 and int(inner[code, DEPTH]) == 1:
+            code = child(text, leaf, inner, table, code, token)
+        elif code != 0:
+            at = (~code if code < 0 else int(inner[code, POS])) + 1
+            if at >= n or int(text[at]) != token:
+                code = 0
+        if code > 0 or (code < 0 and ~code + 2 < n):
+            return code, 2
+    code = child(text, leaf, inner, table, 0, token)
+    if code > 0 or (code < 0 and ~code + 1 < n):
+        return code, 1
+    return 0, 0
+
+
+@inlined
+def _offer(pool, keys, first, last, token, source, cell, rate, slot):
     """Add a candidate of the current row, or one more piece of evidence for it; return the new end.
 
     Until it is scored, its key is the largest rate of its cells.
     """
-    rate = cells[cell, RATE]
     for k in range(first, last):
         if int(pool[k, TOKEN]) == token:
             if pool[k, SLOT0 + slot] == 0:  # two n-gram contexts share a slot: the longer one comes first
@@ -164,7 +187,7 @@ def _offer(pool, keys, first, last, cells, token, source, cell, slot, least):
                 keys[k] = rate
                 pool[k, SOURCE] = source
             return last
-    if rate < least or last - first >= CANDIDATES or last >= POOL:
+    if last - first >= CANDIDATES or last >= POOL:
         return last
     pool[last, TOKEN] = token
     pool[last, SOURCE] = source
@@ -183,9 +206,10 @@ def _offer_context(text, leaf, inner, rows, row, column, pool, keys, first, last
     total = int(rows[row, column + SEEN])
     if at < int(rows[row, column + END]):
         token = int(text[at])
-        if token >= 0:
-            cell = cell_of(source, length, total, total)
-            last = _offer(pool, keys, first, last, cells, token, source, cell, slot, least)
+        cell = cell_of(source, length, total, total)
+        rate = cells[cell, RATE]
+        if token >= 0 and rate >= least:
+            last = _offer(pool, keys, first, last, token, source, cell, rate, slot)
         return last
     code = int(rows[row, column + CODE])
     if code < 0:
@@ -193,22 +217,69 @@ def _offer_context(text, leaf, inner, rows, row, column, pool, keys, first, last
     v = int(inner[code, INNERS])
     looked = 0
     while v >= 0 and looked < MOST_INNERS:
-        token = int(text[int(inner[v, POS]) + length])
-        if token >= 0:
-            cell = cell_of(source, length, max(1, int(inner[v, COUNT])), total)
-            last = _offer(pool, keys, first, last, cells, token, source, cell, slot, least)
+        cell = cell_of(source, length, max(1, int(inner[v, COUNT])), total)
+        rate = cells[cell, RATE]
+        if rate >= least:
+            token = int(text[int(inner[v, POS]) + length])
+            if token >= 0:
+                last = _offer(pool, keys, first, last, token, source, cell, rate, slot)
         v = int(inner[v, NEXT])
         looked += 1
+    cell = cell_of(source, length, 1, total)
+    rate = cells[cell, RATE]
+    if rate < least:
+        return last
     j = int(inner[code, LEAVES])
     looked = 0
     while j >= 0 and looked < MOST_LEAVES:
         token = int(text[j + length])
         if token >= 0:
-            cell = cell_of(source, length, 1, total)
-            last = _offer(pool, keys, first, last, cells, token, source, cell, slot, least)
+            last = _offer(pool, keys, first, last, token, source, cell, rate, slot)
         j = int(leaf[j, L_NEXT])
         looked += 1
     return last
+
+
+@inlined
+def _expand(
+    text, leaf, inner, table, n, tree, source, active_code, active_length,
+    rows, row, parent, c, have, before, token, pool, keys, first, last, cells, least,
+):  # fmt: skip
+    """Move the parent's contexts of one tree, from its number ``c`` on, to the row, and offer what followed them.
+
+    Returns:
+        (the parent's next context, contexts of the row so far, the new end of the candidates).
+    """
+    start = have
+    above = max(parent, 0)
+    while c < int(rows[above, N_CONTEXTS]) and int(rows[above, CONTEXT0 + CONTEXT_FIELDS * c + TREE]) == tree:
+        old = CONTEXT0 + CONTEXT_FIELDS * c
+        new = CONTEXT0 + CONTEXT_FIELDS * have
+        c += 1
+        if row > 0:
+            if not _follow(text, leaf, inner, table, n, rows, parent, old, row, new, token):
+                continue
+            if tree == 0 and int(rows[row, new + AT]) >= n:
+                # The end of the text: what follows it is what followed its longest repeated suffix.
+                if active_length == 0:
+                    continue
+                _put_context(inner, n, tree, active_code, active_length, rows, row, new)
+        slot = CONTEXTS * tree + have - start
+        last = _offer_context(
+            text, leaf, inner, rows, row, new, pool, keys, first, last, cells, source, slot, least
+        )
+        have += 1
+    if row > 0 and have == start and n > 0:
+        code, length = _short_context(text, leaf, inner, table, n, before, token)
+        if length > 0:
+            new = CONTEXT0 + CONTEXT_FIELDS * have
+            _put_context(inner, n, tree, code, length, rows, row, new)
+            slot = CONTEXTS * tree
+            last = _offer_context(
+                text, leaf, inner, rows, row, new, pool, keys, first, last, cells, source, slot, least
+            )
+            have += 1
+    return c, have, last
 
 
 @inlined
@@ -235,9 +306,10 @@ def _offer_ngrams(table, recent, window, rows, row, pool, keys, first, last, cel
             count = int(table[at, field + 1])
             if count > 0:
                 cell = cell_of(NGRAM, order, count, total)
-                last = _offer(
-                    pool, keys, first, last, cells, int(table[at, field]), NGRAM, cell, NGRAM_SLOT, least
-                )
+                rate = cells[cell, RATE]
+                if rate >= least:
+                    token = int(table[at, field])
+                    last = _offer(pool, keys, first, last, token, NGRAM, cell, rate, NGRAM_SLOT)
         found += 1
         if found == 2:
             break
@@ -284,6 +356,7 @@ def draft(
     text0, leaf0, inner0, table0, state,
     text1, leaf1, inner1, table1, cursor1,
     text2, leaf2, inner2, table2, cursor2,
+    text3, leaf3, inner3, table3, cursor3,
     ngrams, recent, window, cells, weights, costs,
     rows, probs, nodes, pool, keys, bits, given, heap, waits,
 ):  # fmt: skip
@@ -294,6 +367,7 @@ def draft(
         text1: and leaf1, inner1, table1, cursor1: the newer generation of history, with a cursor (int64
             [CURSOR_FIELDS]) that is up to date with it.
         text2: and leaf2, inner2, table2, cursor2: likewise the older generation.
+        text3: and leaf3, inner3, table3, cursor3: likewise the prior's tree.
         ngrams: table of the n-gram index; no rows where it is not used.
         recent: int32 [ORDERS + 1], the last tokens of the context, newest last, and how many are valid.
         cells: and weights, the calibration.
@@ -305,7 +379,7 @@ def draft(
 
     Cost: O(nodes × contexts × log nodes).
     """
-    n0, n1, n2 = int(state[S_N]), int(cursor1[C_N]), int(cursor2[C_N])
+    n0, n1, n2, n3 = int(state[S_N]), int(cursor1[C_N]), int(cursor2[C_N]), int(cursor3[C_N])
     active_length = n0 - int(state[S_SUFFIX])
     active_code = int(state[S_NODE])
     if int(state[S_BELOW]) > 0:
@@ -328,6 +402,10 @@ def draft(
         text2, leaf2, inner2, table2, n2,
         int(cursor2[C_NODE]), int(cursor2[C_LENGTH]), int(cursor2[C_POS]), 2, rows,
     )  # fmt: skip
+    _root_contexts(
+        text3, leaf3, inner3, table3, n3,
+        int(cursor3[C_NODE]), int(cursor3[C_LENGTH]), int(cursor3[C_POS]), 3, rows,
+    )  # fmt: skip
     pooled = 0  # candidates in the pool
     waiting = 0  # candidates on the heap
     row = 0
@@ -347,70 +425,60 @@ def draft(
         last = first
         parent = int(rows[row, PARENT])
         token = int(rows[row, TOKEN])
-        had = int(rows[max(parent, 0), N_CONTEXTS])
+        before = last_but_one if row == 0 else int(rows[parent, TOKEN])
+        least = PRUNE * _BUCKET_START[floor] / probs[PATH, row]
+        c = 0
         have = 0
+        c, have, last = _expand(
+            text0, leaf0, inner0, table0, n0, 0, SESSION, active_code, active_length,
+            rows, row, parent, c, have, before, token, pool, keys, first, last, cells, least,
+        )  # fmt: skip
+        c, have, last = _expand(
+            text1, leaf1, inner1, table1, n1, 1, HISTORY, 0, 0,
+            rows, row, parent, c, have, before, token, pool, keys, first, last, cells, least,
+        )  # fmt: skip
+        c, have, last = _expand(
+            text2, leaf2, inner2, table2, n2, 2, HISTORY, 0, 0,
+            rows, row, parent, c, have, before, token, pool, keys, first, last, cells, least,
+        )  # fmt: skip
+        c, have, last = _expand(
+            text3, leaf3, inner3, table3, n3, 3, PRIOR, 0, 0,
+            rows, row, parent, c, have, before, token, pool, keys, first, last, cells, least,
+        )  # fmt: skip
+        rows[row, N_CONTEXTS] = have
         session_length = 0
         history_length = 0
         age = 0
+        known = 0
         tree_before = -1
         rank = 0
-        least = PRUNE * _BUCKET_START[floor] / probs[PATH, row]
-        for c in range(had):
-            old = CONTEXT0 + CONTEXT_FIELDS * c
-            new = CONTEXT0 + CONTEXT_FIELDS * have
-            tree = int(rows[max(parent, 0), old + TREE])
+        for c in range(have):
+            column = CONTEXT0 + CONTEXT_FIELDS * c
+            tree = int(rows[row, column + TREE])
             rank = rank + 1 if tree == tree_before else 0
-            slot = CONTEXTS * tree + rank
-            if tree == 0:
-                if row > 0:
-                    if not _follow(text0, leaf0, inner0, table0, n0, rows, parent, old, row, new, token):
-                        continue
-                    if int(rows[row, new + AT]) >= n0:
-                        # The end of the text: what follows it is what followed its longest repeated suffix.
-                        if active_length == 0:
-                            continue
-                        _put_context(inner0, n0, 0, active_code, active_length, rows, row, new)
-                last = _offer_context(
-                    text0, leaf0, inner0, rows, row, new, pool, keys, first, last, cells, SESSION, slot, least
-                )
-            elif tree == 1:
-                if row > 0 and not _follow(
-                    text1, leaf1, inner1, table1, n1, rows, parent, old, row, new, token
-                ):
-                    continue
-                last = _offer_context(
-                    text1, leaf1, inner1, rows, row, new, pool, keys, first, last, cells, HISTORY, slot, least
-                )
-            else:
-                if row > 0 and not _follow(
-                    text2, leaf2, inner2, table2, n2, rows, parent, old, row, new, token
-                ):
-                    continue
-                last = _offer_context(
-                    text2, leaf2, inner2, rows, row, new, pool, keys, first, last, cells, HISTORY, slot, least
-                )
-            if rank == 0:
-                if tree == 0:
-                    session_length = int(rows[row, new + LENGTH])
-                    far = n0 - int(rows[row, new + AT])
-                    while far > 0:
-                        far >>= 1
-                        age += 1
-                else:
-                    history_length = max(history_length, int(rows[row, new + LENGTH]))
             tree_before = tree
-            have += 1
-        rows[row, N_CONTEXTS] = have
+            known |= 1 << (CONTEXTS * tree + rank)
+            if rank == 0 and tree == 0:
+                session_length = int(rows[row, column + LENGTH])
+                far = n0 - int(rows[row, column + AT])
+                while far > 0:
+                    far >>= 1
+                    age += 1
+            elif rank == 0 and tree <= 2:
+                history_length = max(history_length, int(rows[row, column + LENGTH]))
         if last == first and ngrams.shape[0] > 0:
             # Only where the trees know nothing: elsewhere the n-grams would count the same text once more.
             last = _offer_ngrams(ngrams, recent, window, rows, row, pool, keys, first, last, cells, least)
-        before = last_but_one if row == 0 else int(rows[parent, TOKEN])
         session_class, history_class = length_class(session_length), length_class(history_length)
+        last_feature, pair_feature = row_features(token, before)
+        shared = float(weights[BIAS, VALUE])
+        shared += float(weights[last_feature, VALUE]) + float(weights[pair_feature, VALUE])
+        depth = int(rows[row, ROW_DEPTH])
         total = 0.0
         for k in range(first, last):
             given[k] = score(
-                pool, k, cells, weights,
-                int(rows[row, ROW_DEPTH]), token, before, session_class, history_class, age,
+                pool, k, keys[k], shared, last_feature, pair_feature,
+                cells, weights, depth, token, session_class, history_class, age, known,
             )  # fmt: skip
             total += given[k]
         # Siblings exclude one another, so together they are certain at most.

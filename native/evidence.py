@@ -7,8 +7,9 @@ Two layers, both learned online:
 
 1. Each piece of evidence falls into a *cell* (source, context length, count, share of the context), and a cell
    knows how often such candidates were right. The best cell gives a first probability.
-2. A logistic model corrects its logit by learned weights of hashed features: which cells come together, how
-   long the matches are, how deep and how far back, and which tokens are involved. Weights follow the gradient
+2. A logistic model corrects its logit by learned weights of hashed features: which cells come together, which
+   contexts name the candidate and which do not, how long the matches are, how deep and how far back, and
+   which tokens are involved. Weights follow the gradient
    of the log loss with AdaGrad steps (Duchi, Hazan and Singer 2011).
 
 Layout::
@@ -22,18 +23,18 @@ import numpy as np
 
 from .jit import inlined, kernel
 
-TREES = 3  # the session's, and two generations of history
+TREES = 4  # the session's, two generations of history, and the prior's
 CONTEXTS = 2  # per tree
 SLOTS = CONTEXTS * TREES + 1
 NGRAM_SLOT = SLOTS - 1
-FEATURES = 11
+FEATURES = 12
 
 TOKEN, PARENT, ROW_DEPTH, SOURCE, SLOT0 = 0, 1, 2, 3, 4
 FEATURE0 = SLOT0 + SLOTS
 POOL_FIELDS = FEATURE0 + FEATURES
 
-SESSION, HISTORY, NGRAM = 0, 1, 2
-SOURCES = 3
+SESSION, HISTORY, NGRAM, PRIOR = 0, 1, 2, 3
+SOURCES = 4
 HITS, TRIALS, RATE = 0, 1, 2
 LENGTHS = 10
 COUNTS = 5
@@ -42,7 +43,7 @@ CELLS = SOURCES * LENGTHS * COUNTS * SHARES
 
 VALUE, SQUARES = 0, 1
 SCALE, BIAS, FIRST_FEATURE = 0, 1, 2
-WEIGHTS = 1 << 15
+WEIGHTS = 1 << 16
 STEP = 0.15  # of a feature's weight
 SLOW_STEP = 0.02  # of the scale's and the bias's, which every candidate shares
 _LEAST_RATE, _MOST_RATE = 1e-4, 0.9995
@@ -90,15 +91,31 @@ def _best_rate(pool, k, cells):
 
 
 @inlined
-def score(pool, k, cells, weights, depth, last, before, session_class, history_class, age):
+def row_features(last, before):
+    """The two features that all candidates of a row share: its token, and that after the one before it."""
+    return _feature(5, last, 0), _feature(10, before, last)
+
+
+@inlined
+def score(
+    pool, k, best, shared, last_feature, pair_feature,
+    cells, weights, depth, last, session_class, history_class, age, known,
+):  # fmt: skip
     """Set the features of candidate ``k`` and return its probability, given that its parent is accepted.
 
     Args:
+        best: the largest rate of its cells.
+        shared: the sum of the weights of what all candidates of the row share: the bias, ``last_feature`` and
+            ``pair_feature``.
         depth: of the row that it may follow.
-        last: token of that row; ``before``: the one before that.
+        last: token of that row.
         session_class: ``length_class`` of the row's longest context in the session, of history likewise.
         age: how far back in the session's text that context stands, as a power of two.
+        known: the row's contexts, bit CONTEXTS * tree + rank for each.
     """
+    named = 0  # which of them name this candidate
+    for slot in range(SLOTS):
+        named |= int(pool[k, SLOT0 + slot] != 0) << slot
     session_first, session_second = int(pool[k, SLOT0]), int(pool[k, SLOT0 + 1])
     history_first, history_second = int(pool[k, SLOT0 + 2]), int(pool[k, SLOT0 + 3])
     older = int(pool[k, SLOT0 + 4])
@@ -111,20 +128,21 @@ def score(pool, k, cells, weights, depth, last, before, session_class, history_c
     session_cell = session_first if session_first != 0 else CELLS + session_second
     history_cell = history_first if history_first != 0 else CELLS + history_second
     f = FEATURE0
-    pool[k, f] = _feature(1, session_first, session_second)
-    pool[k, f + 1] = _feature(2, history_first, history_second)
-    pool[k, f + 2] = _feature(3, session_class * 16 + history_class, shares)
-    pool[k, f + 3] = _feature(4, min(depth, 20), shares)
-    pool[k, f + 4] = _feature(5, last, 0)
-    pool[k, f + 5] = _feature(6, token, 0)
-    pool[k, f + 6] = _feature(7, last, token)
-    pool[k, f + 7] = _feature(8, session_cell, history_cell)
-    pool[k, f + 8] = _feature(9, age, session_share)
-    pool[k, f + 9] = _feature(10, before, last)
+    pool[k, f] = last_feature
+    pool[k, f + 1] = pair_feature
+    pool[k, f + 2] = _feature(1, session_first, session_second)
+    pool[k, f + 3] = _feature(2, history_first, history_second)
+    pool[k, f + 4] = _feature(3, session_class * 16 + history_class, shares)
+    pool[k, f + 5] = _feature(4, min(depth, 20), shares)
+    pool[k, f + 6] = _feature(6, token, 0)
+    pool[k, f + 7] = _feature(7, last, token)
+    pool[k, f + 8] = _feature(8, session_cell, history_cell)
+    pool[k, f + 9] = _feature(9, age, session_share)
     pool[k, f + 10] = _feature(11, token, shares)
-    rate = _best_rate(pool, k, cells)
-    z = float(weights[SCALE, VALUE]) * np.log(rate / (1.0 - rate)) + float(weights[BIAS, VALUE])
-    for i in range(FEATURES):
+    pool[k, f + 11] = _feature(12, named, known)
+    rate = min(max(float(best), _LEAST_RATE), _MOST_RATE)
+    z = shared + float(weights[SCALE, VALUE]) * np.log(rate / (1.0 - rate))
+    for i in range(2, FEATURES):
         z += float(weights[int(pool[k, f + i]), VALUE])
     return 1.0 / (1.0 + np.exp(-z))
 

@@ -39,7 +39,7 @@ def warm_up() -> None:
     cells, weights = np.ones((evidence.CELLS, 3), np.float32), np.ones((evidence.WEIGHTS, 2), np.float32)
     probs = np.zeros((2, 3), np.float32)
     draft.draft(
-        *arrays, state, *arrays, cursor, *arrays, cursor,
+        *arrays, state, *arrays, cursor, *arrays, cursor, *arrays, cursor,
         ngrams, tail, tail[1:], cells, weights, np.ones(3, np.float32),
         rows, probs, np.zeros((2, 2), np.int32), np.zeros((draft.POOL, evidence.POOL_FIELDS), np.int32),
         keys, keys.view(np.int32), keys.copy(), np.zeros(draft.POOL, np.int32),

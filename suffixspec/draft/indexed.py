@@ -47,6 +47,8 @@ class IndexDrafter:
         cost: what a forward of the target costs; the node budget follows it. None drafts all that was found.
         history_bytes: memory for the outputs of earlier sessions, all namespaces together.
         ngram_slots: contexts that an n-gram index holds; 44 bytes each.
+        prior: text that any session may draft from where its own and history know less, in the target's
+            tokens; see ``prior.load_prior``. Only with ``suffix``.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class IndexDrafter:
         cost: CostCurve | None = None,
         history_bytes: int = 1 << 30,
         ngram_slots: int = 1 << 16,
+        prior: SuffixTree | None = None,
     ) -> None:
         if not suffix and not ngram:
             raise ValueError("expected at least one of suffix and ngram, got neither")
@@ -72,6 +75,7 @@ class IndexDrafter:
         self.ngram = ngram
         self.history_mode = history
         self.max_nodes = max_nodes
+        self.prior = prior if suffix else None
         self.calibration = Calibration()
         """Of greedy decoding; see ``calibration_at``."""
         self._sampled: dict[float, Calibration] = {}
@@ -126,13 +130,14 @@ class IndexDrafter:
 
     @property
     def nbytes(self) -> int:
-        """Allocated bytes of the indexes that outlive a session: history and n-grams."""
-        return self.history.nbytes + sum(index.nbytes for index in self._ngrams.values())
+        """Allocated bytes of the indexes that outlive a session: history, n-grams and the prior."""
+        prior = 0 if self.prior is None else self.prior.nbytes
+        return self.history.nbytes + sum(index.nbytes for index in self._ngrams.values()) + prior
 
     @property
     def indexed_tokens(self) -> int:
-        """Tokens of the history."""
-        return len(self.history)
+        """Tokens of the history and the prior."""
+        return len(self.history) + (0 if self.prior is None else len(self.prior))
 
 
 class IndexDraftSession:
@@ -170,7 +175,9 @@ class IndexDraftSession:
     def _begin_index(self) -> None:
         drafter = self._drafter
         use_history = drafter.suffix and drafter.history_mode == "namespace"
-        self._index = SessionIndex(history=drafter.history.index(self._namespace) if use_history else None)
+        self._index = SessionIndex(
+            history=drafter.history.index(self._namespace) if use_history else None, prior=drafter.prior
+        )
         self._ngrams = drafter.ngrams(self._namespace).cursor() if drafter.ngram else None
         self._ngram_arguments = (_NO_ROWS, _NO_TAIL)
         if self._ngrams is not None:
@@ -211,9 +218,10 @@ class IndexDraftSession:
         return DraftTree(token_ids, parents, self._probs[native.PATH, 1 : chosen + 1].copy(), validate=False)
 
     def sources(self, nodes: int) -> NDArray[np.int32]:
-        """int32 [nodes]: where the first nodes of the last draft came from (``native_evidence.SESSION``, ...)."""
+        """int32 [nodes]: where the first nodes of the last draft came from; the prior counts as history."""
         sources = self._rows[1 : nodes + 1, native_evidence.SOURCE]
-        return np.where(sources < 0, ~sources, sources)
+        sources = np.where(sources < 0, ~sources, sources)
+        return np.where(sources == native_evidence.PRIOR, native_evidence.HISTORY, sources)
 
     def _grow(self) -> int:
         """One kernel call: grow the tree, return how many of its rows pay."""
@@ -225,11 +233,15 @@ class IndexDraftSession:
             newer, *more = index.history.arguments()
             if more:
                 older = more[0]
+        prior = _NO_HISTORY
+        if index.prior is not None:
+            prior = (*index.prior.tree.arrays, index.prior.state)
         self._grown, chosen = native.draft(
             *tree.arrays,
             tree.state,
             *newer,
             *older,
+            *prior,
             *self._ngram_arguments,
             self._window,
             calibration.cells,

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from suffixspec.index.generations import GenerationalCursor, GenerationalIndex
-from suffixspec.index.suffix_tree import SuffixTree, as_tokens
+from suffixspec.index.suffix_tree import Cursor, SuffixTree, as_tokens
 
 OVERLAP = 64
 """Tokens of left context that are repeated, uncounted, where the context leaves the tree's text."""
@@ -25,11 +25,13 @@ class SessionIndex:
 
     Args:
         history: the namespace's earlier outputs, matched beside the session's own tree; None for none.
+        prior: text that every session shares, matched likewise by the last ``OVERLAP`` tokens of each block.
     """
 
-    def __init__(self, *, history: GenerationalIndex | None = None) -> None:
+    def __init__(self, *, history: GenerationalIndex | None = None, prior: SuffixTree | None = None) -> None:
         self.tree = SuffixTree()
         self.history: GenerationalCursor | None = None if history is None else history.cursor()
+        self.prior: Cursor | None = None if prior is None else prior.cursor()
         self._context = np.zeros(1024, np.int32)
         self._length = 0
 
@@ -65,6 +67,9 @@ class SessionIndex:
             if self.history is not None:
                 self.history.reset()
                 self.history.extend(wanted[max(0, common - OVERLAP) : common])
+            if self.prior is not None:
+                self.prior.reset()
+                self.prior.extend(wanted[max(0, common - OVERLAP) : common])
         self._append(wanted[common:])
         return common
 
@@ -88,3 +93,8 @@ class SessionIndex:
         self.tree.extend(tokens)
         if self.history is not None:
             self.history.extend(tokens)
+        if self.prior is not None:
+            # A prompt's thousands of tokens are not followed one by one: no long repeat of the prior is lost.
+            if tokens.shape[0] > OVERLAP:
+                self.prior.reset()
+            self.prior.extend(tokens[-OVERLAP:])

@@ -78,6 +78,24 @@ class SuffixTree:
         self._state[native.S_INNERS] = 1
         self._sentinels = 0
 
+    @classmethod
+    def of_arrays(
+        cls,
+        text: NDArray[np.int32],
+        leaf: NDArray[np.int32],
+        inner: NDArray[np.int32],
+        table: NDArray[np.uint32],
+        state: NDArray[np.int64],
+    ) -> SuffixTree:
+        """A tree over the arrays of another one, ``arrays`` and ``state``, cut to what is in use or not.
+
+        They are taken as they are, not copied and not checked.
+        """
+        tree = cls()
+        tree._text, tree._leaf, tree._inner, tree._table, tree._state = text, leaf, inner, table, state
+        tree._sentinels = int((text[: len(tree)] < 0).sum())
+        return tree
+
     # -- the text ---------------------------------------------------------------------------------
 
     def __len__(self) -> int:

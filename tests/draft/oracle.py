@@ -10,7 +10,8 @@ as many times as positions were counted (at most 1,023).
 A row of a draft is a path of tokens. Per tree it has up to two *contexts*: strings that were seen in that tree.
 Those of the empty path are the longest suffix of the context that was seen, and the longest one of at most 16
 tokens that was seen another number of times. Those of a longer path are the parent's, one token longer, where
-they still stand in the text; one that the session's text ends with goes on as that text's pending string.
+they still stand in the text; one that the session's text ends with goes on as that text's pending string. Where
+none is left, the last two tokens if they were seen, or else the last one.
 
 Every context is a piece of evidence for each token that followed it: of those that followed more than once, all
 (the kernels look at 12: keep alphabets below that), of the others the four that followed last.
@@ -36,17 +37,22 @@ LEAST_CHANCE = 2.0**-10  # of a row
 BORDERS = [2.0**octave * (1 + eighth / 8) for octave in range(-10, 1) for eighth in range(8)]
 TIE = 1e-5  # relative difference of probabilities below which the order is left open
 
-SESSION, HISTORY, NGRAM = "session", "history", "ngram"
-SOURCES = (SESSION, HISTORY, NGRAM)
-SOURCE_OF_TREE = (SESSION, HISTORY, HISTORY)  # the session's, newer history, older history
+SESSION, HISTORY, NGRAM, PRIOR = "session", "history", "ngram", "prior"
+SOURCES = (SESSION, HISTORY, NGRAM, PRIOR)
+SOURCE_OF_TREE = (
+    SESSION,
+    HISTORY,
+    HISTORY,
+    PRIOR,
+)  # the session's, newer history, older history, the prior's
 
 String = tuple[int, ...]
 Cell = tuple[
     str, int, int, int
 ]  # source, class of the context's length, class of the count, class of the share
 Slot = tuple[int, int]  # tree and rank of the context in it, the longest first
-NGRAM_SLOT: Slot = (3, 0)
-SLOTS: tuple[Slot, ...] = ((0, 0), (0, 1), (1, 0), (1, 1), (2, 0), (2, 1), NGRAM_SLOT)
+NGRAM_SLOT: Slot = (4, 0)
+SLOTS: tuple[Slot, ...] = (*((tree, rank) for tree in range(4) for rank in range(2)), NGRAM_SLOT)
 
 _CHARS: dict[int, str] = {}
 
@@ -186,6 +192,11 @@ def number(cell: Cell | None) -> int:
     return 1 + ((SOURCES.index(source) * 10 + length) * 5 + count) * 8 + share
 
 
+def bits(slots: Iterable[Slot]) -> int:
+    """One bit for each slot."""
+    return sum(1 << SLOTS.index(slot) for slot in slots)
+
+
 # Which weight a feature has is arbitrary, so the kernel's hash serves the twin as well.
 _weight_of: Callable[[int, int, int], int] = lru_cache(maxsize=None)(
     lambda kind, a, b: int(native._feature(kind, a, b))
@@ -215,7 +226,7 @@ class Beliefs:
     """The calibration's state and what it says about a candidate.
 
     Args:
-        cells: float32 [1200, 3] and weights: float32 [32768, 2], as the kernels have them; copied.
+        cells: float32 [1600, 3] and weights: float32 [65536, 2], as the kernels have them; copied.
     """
 
     def __init__(self, cells: np.ndarray, weights: np.ndarray) -> None:
@@ -233,7 +244,7 @@ class Beliefs:
         return math.log(best / (1 - best))
 
     def features_of(
-        self, row: Row, before: int, last: int, session: int, history: int, age: int
+        self, row: Row, before: int, last: int, session: int, history: int, age: int, known: int
     ) -> list[int]:
         """The row's features: what evidence it has, how long, deep and far back it is, and the tokens."""
         at = row.evidence.get
@@ -255,10 +266,11 @@ class Beliefs:
                 (5, last, 0),
                 (6, token, 0),
                 (7, last, token),
-                (8, number(s1) if s1 else 1200 + number(s2), number(h1) if h1 else 1200 + number(h2)),
+                (8, number(s1) if s1 else 1600 + number(s2), number(h1) if h1 else 1600 + number(h2)),
                 (9, age, session_share),
                 (10, before, last),
                 (11, token, shares),
+                (12, bits(row.evidence), known),
             )
         ]
 
@@ -305,6 +317,7 @@ class Twin:
     Args:
         beliefs: the calibration.
         history: how the texts of the history are found, newest first, at most two.
+        prior: the text that all sessions share.
         suffix: whether there is a session's tree.
         ngrams: shared with other sessions of the namespace; None where they are not used.
     """
@@ -314,6 +327,7 @@ class Twin:
         beliefs: Beliefs,
         *,
         history: Callable[[], list[Text]] = list,
+        prior: Text | None = None,
         suffix: bool = True,
         ngrams: Ngrams | None = None,
     ) -> None:
@@ -322,8 +336,10 @@ class Twin:
         self.context: list[int] = []
         self._suffix = suffix
         self._history = history
+        self._prior = prior
         self._ngrams = ngrams
         self._fed_from = 0  # the history is matched with the context from here on ...
+        self._prior_from = 0  # ... the prior from here on ...
         self._counted_from = 0  # ... and n-grams with what was counted without a break
         self._texts: list[Text] = []
 
@@ -341,13 +357,15 @@ class Twin:
                 self.text.end_sequence()
                 self.text.extend(overlap, counted=False)
             self.context = prompt[:common]
-            self._fed_from = common - len(overlap)
+            self._fed_from = self._prior_from = common - len(overlap)
             self._counted_from = common
         self.extend(prompt[common:])
 
     def extend(self, tokens: Iterable[int]) -> None:
         """Append to the context."""
         tokens = [int(token) for token in tokens]
+        if len(tokens) > OVERLAP:
+            self._prior_from = len(self.context) + len(tokens) - OVERLAP
         for token in tokens:
             if self._ngrams is not None:
                 self._ngrams.count(self.context[self._counted_from :], token)
@@ -366,7 +384,8 @@ class Twin:
                 evidence whose rate is below PRUNE times what can still matter.
             follow: where several rows are equally probable, the one that stands here comes first.
         """
-        self._texts = [self.text, *self._history()]
+        history = self._history()
+        self._texts = [self.text, *history, *[Text()] * (2 - len(history)), self._prior or Text()]
         rows, waiting, floor = [Row((), None)], [], 0.0
         while True:
             least = PRUNE * max(floor, LEAST_CHANCE) / rows[-1].chance if prune else 0.0
@@ -399,10 +418,10 @@ class Twin:
 
         def offer(token: int, slot: Slot, cell: Cell) -> None:
             rate = self.beliefs.rate(cell)
+            if rate < least:
+                row.lost += 1
+                return
             if token not in offered:
-                if rate < least:
-                    row.lost += 1
-                    return
                 offered[token], best[token] = Row((*row.path, token), row), -1.0
             offered[token].evidence.setdefault(slot, cell)  # of two n-gram contexts, the longer one's
             if rate > best[token]:
@@ -422,11 +441,14 @@ class Twin:
         # Once a prompt has departed, what stands before the overlap is a sentinel.
         before, last = [-1, -1, *self.text.tokens, *row.path][-2:]
         first = [contexts[0] if contexts else () for contexts in row.contexts]
-        session, history = len(first[0]), max((len(context) for context in first[1:]), default=0)
+        session, history = len(first[0]), max(len(context) for context in first[1:3])
         age = 0
         if session:
             far = len(self.text.tokens) - (self.text.positions(first[0])[0] + session)
             age = math.floor(math.log2(far)) + 1
+        known = bits(
+            (tree, rank) for tree, contexts in enumerate(row.contexts) for rank in range(len(contexts))
+        )
         for child in children:
             child.features = self.beliefs.features_of(
                 child,
@@ -435,6 +457,7 @@ class Twin:
                 1 + length_class(session) if session else 0,
                 1 + length_class(history) if history else 0,
                 age,
+                known,
             )
             child.given = _rounded(self.beliefs.score(child))
         total = sum(child.given for child in children)
@@ -457,7 +480,8 @@ class Twin:
     def _root_contexts(self) -> tuple[list[String], ...]:
         found = []
         for tree, text in enumerate(self._texts):
-            longest = text.pending() if tree == 0 else text.longest_suffix(self.context[self._fed_from :])
+            fed_from = self._prior_from if SOURCE_OF_TREE[tree] == PRIOR else self._fed_from
+            longest = text.pending() if tree == 0 else text.longest_suffix(self.context[fed_from:])
             contexts: list[String] = []
             often = []
             for length in (len(longest), *range(min(len(longest) - 1, JUMP), 0, -1)):
@@ -479,6 +503,10 @@ class Twin:
                     contexts.append(context)
                 elif tree == 0 and text.ends_with(context) and text.pending():
                     contexts.append(text.pending())
+            if not contexts:
+                last_two = tuple([-1, *self.text.tokens, *row.path][-2:])
+                short = [last_two[1:]] if last_two[0] < 0 else [last_two, last_two[1:]]
+                contexts = [context for context in short if text.positions(context)][:1]
             found.append(contexts)
         return tuple(found)
 
