@@ -22,20 +22,23 @@ from suffixspec.cost import CostCurve
 
 VARIANTS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "default": (),
-    "without the prior": (("bench/ablation.py", "PRIOR = True", "PRIOR = False"),),
-    "without short contexts where none goes on": (
-        ("native/draft.py", "if row > 0 and have == start and n > 0:", "if row < 0:"),
+    "with the prior": (("bench/ablation.py", "\nPRIOR = False", "\nPRIOR = True"),),
+    "with short contexts": (("bench/ablation.py", "\nSHORT = False", "\nSHORT = True"),),
+    "with both": (
+        ("bench/ablation.py", "\nPRIOR = False", "\nPRIOR = True"),
+        ("bench/ablation.py", "\nSHORT = False", "\nSHORT = True"),
     ),
     "without which contexts name a candidate": (
         ("native/evidence.py", "_feature(12, named, known)", "_feature(12, 0, 0)"),
     ),
-    "half the weights": (("native/evidence.py", "WEIGHTS = 1 << 16", "WEIGHTS = 1 << 15"),),
+    "half the weights": (("native/evidence.py", "WEIGHT_BITS = 16", "WEIGHT_BITS = 15"),),
     "three contexts a tree": (("native/evidence.py", "CONTEXTS = 2", "CONTEXTS = 3"),),
-    "no evidence passed over": (("native/draft.py", "PRUNE = 0.5", "PRUNE = 0.0"),),
+    "no evidence passed over": (("native/draft.py", "PRUNE = 0.25", "PRUNE = 0.0"),),
 }
 """Name → (file, text, text in its place)."""
 
-PRIOR = True
+PRIOR = False
+SHORT = False
 _MEASURE = "--measure"
 
 
@@ -108,7 +111,9 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     figures = {}
     for trace in args.traces:
         recorded = sessions.load([trace], limit=args.limit)
-        simulation = Simulation(IndexDrafter(max_nodes=args.nodes, cost=cost, prior=prior), cost)
+        simulation = Simulation(
+            IndexDrafter(max_nodes=args.nodes, cost=cost, prior=prior, short_contexts=SHORT), cost
+        )
         replay(recorded, [simulation])
         steps: dict[str, list[int]] = {session.session_id: [0, 0] for session in recorded}
         for turn in simulation.result.turns:

@@ -14,7 +14,7 @@ A draft *row* is one drafted token; row 0 stands for the context that the tree g
 
 A *context* is a locus (code, length) in one of the trees. Every row has up to CONTEXTS of them per tree, the
 longest first; those of a child are the parent's that go on with the child's token. Where none of a tree's does,
-the last two tokens are looked up, or the last one: a draft that another tree led astray is back on known text.
+the last two tokens may be looked up, or the last one: more candidates, and more time.
 """
 
 import numpy as np
@@ -79,7 +79,7 @@ MOST_INNERS = 12  # of a node's children that are looked at; the lists lean towa
 MOST_LEAVES = 4
 
 PATH, GIVEN = 0, 1
-PRUNE = 0.5  # evidence at a rate so far below what can matter is passed over, before its token is looked up
+PRUNE = 0.25  # evidence at a rate so far below what can matter is passed over, before its token is looked up
 JUMP = 16  # below its longest match, a tree is asked for contexts of at most so many tokens
 BUCKETS = 82  # of path probabilities from 2**-10 to 1, eight per octave; what is below is not worth a place
 _BITS_SHIFT = 20  # keeps a float32's exponent and the first three bits of its fraction
@@ -183,9 +183,9 @@ def _offer(pool, keys, first, last, token, source, cell, rate, slot):
         if int(pool[k, TOKEN]) == token:
             if pool[k, SLOT0 + slot] == 0:  # two n-gram contexts share a slot: the longer one comes first
                 pool[k, SLOT0 + slot] = cell + 1
-            if rate > keys[k]:
-                keys[k] = rate
-                pool[k, SOURCE] = source
+                if rate > keys[k]:
+                    keys[k] = rate
+                    pool[k, SOURCE] = source
             return last
     if last - first >= CANDIDATES or last >= POOL:
         return last
@@ -243,7 +243,7 @@ def _offer_context(text, leaf, inner, rows, row, column, pool, keys, first, last
 @inlined
 def _expand(
     text, leaf, inner, table, n, tree, source, active_code, active_length,
-    rows, row, parent, c, have, before, token, pool, keys, first, last, cells, least,
+    rows, row, parent, c, have, before, token, pool, keys, first, last, cells, least, short,
 ):  # fmt: skip
     """Move the parent's contexts of one tree, from its number ``c`` on, to the row, and offer what followed them.
 
@@ -269,7 +269,7 @@ def _expand(
             text, leaf, inner, rows, row, new, pool, keys, first, last, cells, source, slot, least
         )
         have += 1
-    if row > 0 and have == start and n > 0:
+    if short and row > 0 and have == start and n > 0:
         code, length = _short_context(text, leaf, inner, table, n, before, token)
         if length > 0:
             new = CONTEXT0 + CONTEXT_FIELDS * have
@@ -357,7 +357,7 @@ def draft(
     text1, leaf1, inner1, table1, cursor1,
     text2, leaf2, inner2, table2, cursor2,
     text3, leaf3, inner3, table3, cursor3,
-    ngrams, recent, window, cells, weights, costs,
+    ngrams, recent, window, cells, weights, costs, short,
     rows, probs, nodes, pool, keys, bits, given, heap, waits,
 ):  # fmt: skip
     """Grow a draft tree of at most ``rows.shape[0] - 1`` nodes; return (rows grown, rows worth drafting).
@@ -372,6 +372,7 @@ def draft(
         recent: int32 [ORDERS + 1], the last tokens of the context, newest last, and how many are valid.
         cells: and weights, the calibration.
         costs: float32 [at least nodes + 1], t(k + 1) / t(1) for a draft of k nodes.
+        short: whether a tree none of whose contexts goes on is asked for the last two tokens.
 
     Rows come out in descending probability, parents before children, so the first k are the best tree of k
     nodes. Of those, the k that maximises E(k) / t(k + 1) is worth drafting, E(k) = 1 + the sum of the first k
@@ -431,19 +432,19 @@ def draft(
         have = 0
         c, have, last = _expand(
             text0, leaf0, inner0, table0, n0, 0, SESSION, active_code, active_length,
-            rows, row, parent, c, have, before, token, pool, keys, first, last, cells, least,
+            rows, row, parent, c, have, before, token, pool, keys, first, last, cells, least, short,
         )  # fmt: skip
         c, have, last = _expand(
             text1, leaf1, inner1, table1, n1, 1, HISTORY, 0, 0,
-            rows, row, parent, c, have, before, token, pool, keys, first, last, cells, least,
+            rows, row, parent, c, have, before, token, pool, keys, first, last, cells, least, short,
         )  # fmt: skip
         c, have, last = _expand(
             text2, leaf2, inner2, table2, n2, 2, HISTORY, 0, 0,
-            rows, row, parent, c, have, before, token, pool, keys, first, last, cells, least,
+            rows, row, parent, c, have, before, token, pool, keys, first, last, cells, least, short,
         )  # fmt: skip
         c, have, last = _expand(
             text3, leaf3, inner3, table3, n3, 3, PRIOR, 0, 0,
-            rows, row, parent, c, have, before, token, pool, keys, first, last, cells, least,
+            rows, row, parent, c, have, before, token, pool, keys, first, last, cells, least, short,
         )  # fmt: skip
         rows[row, N_CONTEXTS] = have
         session_length = 0

@@ -43,7 +43,8 @@ CELLS = SOURCES * LENGTHS * COUNTS * SHARES
 
 VALUE, SQUARES = 0, 1
 SCALE, BIAS, FIRST_FEATURE = 0, 1, 2
-WEIGHTS = 1 << 16
+WEIGHT_BITS = 16
+WEIGHTS = FIRST_FEATURE + (1 << WEIGHT_BITS)
 STEP = 0.15  # of a feature's weight
 SLOW_STEP = 0.02  # of the scale's and the bias's, which every candidate shares
 _LEAST_RATE, _MOST_RATE = 1e-4, 0.9995
@@ -73,10 +74,9 @@ def length_class(length):
 @inlined
 def _feature(kind, a, b):
     """Weight of a hashed feature. Collisions cost accuracy and nothing else."""
-    h = (kind * 0x9E3779B1 + a * 0x05EBCA6B) & 0xFFFFFFFF
-    h = ((h ^ (h >> 15)) + b * 0x2C1B3C6D) & 0xFFFFFFFF
-    h = ((h ^ (h >> 13)) * 0x297A2D39) & 0xFFFFFFFF
-    return FIRST_FEATURE + (h >> 8) % (WEIGHTS - FIRST_FEATURE)
+    h = (kind * 0xC2B2AE3D + a * 0x9E3779B1 + b * 0x85EBCA77) & 0xFFFFFFFF
+    h = ((h ^ (h >> 15)) * 0x2C1B3C6D) & 0xFFFFFFFF
+    return FIRST_FEATURE + (h >> (32 - WEIGHT_BITS))
 
 
 @inlined

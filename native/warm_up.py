@@ -40,7 +40,7 @@ def warm_up() -> None:
     probs = np.zeros((2, 3), np.float32)
     draft.draft(
         *arrays, state, *arrays, cursor, *arrays, cursor, *arrays, cursor,
-        ngrams, tail, tail[1:], cells, weights, np.ones(3, np.float32),
+        ngrams, tail, tail[1:], cells, weights, np.ones(3, np.float32), False,
         rows, probs, np.zeros((2, 2), np.int32), np.zeros((draft.POOL, evidence.POOL_FIELDS), np.int32),
         keys, keys.view(np.int32), keys.copy(), np.zeros(draft.POOL, np.int32),
         np.zeros(draft.BUCKETS, np.int32),

@@ -11,7 +11,7 @@ A row of a draft is a path of tokens. Per tree it has up to two *contexts*: stri
 Those of the empty path are the longest suffix of the context that was seen, and the longest one of at most 16
 tokens that was seen another number of times. Those of a longer path are the parent's, one token longer, where
 they still stand in the text; one that the session's text ends with goes on as that text's pending string. Where
-none is left, the last two tokens if they were seen, or else the last one.
+none is left and short contexts are wanted, the last two tokens if they were seen, or else the last one.
 
 Every context is a piece of evidence for each token that followed it: of those that followed more than once, all
 (the kernels look at 12: keep alphabets below that), of the others the four that followed last.
@@ -226,7 +226,7 @@ class Beliefs:
     """The calibration's state and what it says about a candidate.
 
     Args:
-        cells: float32 [1600, 3] and weights: float32 [65536, 2], as the kernels have them; copied.
+        cells: float32 [1600, 3] and weights: float32 [65538, 2], as the kernels have them; copied.
     """
 
     def __init__(self, cells: np.ndarray, weights: np.ndarray) -> None:
@@ -318,6 +318,7 @@ class Twin:
         beliefs: the calibration.
         history: how the texts of the history are found, newest first, at most two.
         prior: the text that all sessions share.
+        short: whether short contexts are looked up.
         suffix: whether there is a session's tree.
         ngrams: shared with other sessions of the namespace; None where they are not used.
     """
@@ -328,6 +329,7 @@ class Twin:
         *,
         history: Callable[[], list[Text]] = list,
         prior: Text | None = None,
+        short: bool = False,
         suffix: bool = True,
         ngrams: Ngrams | None = None,
     ) -> None:
@@ -337,6 +339,7 @@ class Twin:
         self._suffix = suffix
         self._history = history
         self._prior = prior
+        self._short = short
         self._ngrams = ngrams
         self._fed_from = 0  # the history is matched with the context from here on ...
         self._prior_from = 0  # ... the prior from here on ...
@@ -423,7 +426,9 @@ class Twin:
                 return
             if token not in offered:
                 offered[token], best[token] = Row((*row.path, token), row), -1.0
-            offered[token].evidence.setdefault(slot, cell)  # of two n-gram contexts, the longer one's
+            if slot in offered[token].evidence:  # of two n-gram contexts, the longer one counts
+                return
+            offered[token].evidence[slot] = cell
             if rate > best[token]:
                 best[token], offered[token].source = rate, cell[0]
 
@@ -503,7 +508,7 @@ class Twin:
                     contexts.append(context)
                 elif tree == 0 and text.ends_with(context) and text.pending():
                     contexts.append(text.pending())
-            if not contexts:
+            if not contexts and self._short:
                 last_two = tuple([-1, *self.text.tokens, *row.path][-2:])
                 short = [last_two[1:]] if last_two[0] < 0 else [last_two, last_two[1:]]
                 contexts = [context for context in short if text.positions(context)][:1]

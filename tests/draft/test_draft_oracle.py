@@ -120,6 +120,7 @@ class Pair:
                 indexed.end_sequence()
         self.drafter = IndexDrafter(
             prior=common_tree if case.common else None,
+            short_contexts=case.seed % 2 == 0,
             history="namespace" if case.history else "session",
             history_bytes=SMALL_HISTORY if case.history > 1 else 1 << 24,
             max_nodes=case.max_nodes,
@@ -152,6 +153,7 @@ class Pair:
             Beliefs(calibration.cells, calibration.weights),
             history=self.history,
             prior=self.common_text,
+            short=self.drafter.short_contexts,
             suffix=self.drafter.suffix,
             ngrams=ngrams,
         )
@@ -533,7 +535,7 @@ def test_features_are_spread_over_the_weights():
     }
     assert min(reached) >= native_evidence.FIRST_FEATURE
     assert max(reached) < native_evidence.WEIGHTS
-    # Of 65,534 weights, 12,000 random draws reach 10,966 on average.
+    # Of 65,536 weights, 12,000 random draws reach 10,966 on average.
     assert len(reached) > 10_700
     for vary in (lambda i: (1 + i % 12, 5, 7), lambda i: (1, i, 7), lambda i: (1, 5, i)):
         values = {vary(i) for i in range(300)}
