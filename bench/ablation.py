@@ -64,7 +64,7 @@ def main() -> None:
     print("| variant | trace | session mean | even | odd | token-weighted | modelled | draft µs |")
     print("|---|---|---:|---:|---:|---:|---:|---:|")
     for name in args.variant or VARIANTS:
-        figures = run(name, sys.argv[1:])
+        figures = run(name, args)
         document["variants"][name] = figures
         for trace, row in figures.items():
             print(
@@ -75,7 +75,7 @@ def main() -> None:
     environment.save(args.output, document)
 
 
-def run(variant: str, arguments: list[str]) -> dict[str, Any]:
+def run(variant: str, args: argparse.Namespace) -> dict[str, Any]:
     """Measure a variant in a process of its own, on a copy of the packages."""
     with tempfile.TemporaryDirectory() as place:
         for package in ("native", "suffixspec", "bench"):
@@ -86,10 +86,14 @@ def run(variant: str, arguments: list[str]) -> dict[str, Any]:
             if text.count(old) < 1:
                 raise SystemExit(f"expected {old!r} in {file}, got none; bring the variants up to date")
             source.write_text(text.replace(old, new, 1), encoding="utf-8")
-        path = os.pathsep.join([place, *filter(None, [os.environ.get("PYTHONPATH")])])
+        traces = [str(Path(trace).resolve()) for trace in args.traces]
+        options = ["--nodes", str(args.nodes), "--cost", args.cost]
+        if args.limit is not None:
+            options += ["--limit", str(args.limit)]
         done = subprocess.run(
-            [sys.executable, "-m", "bench.ablation", *arguments, _MEASURE],
-            env=os.environ | {"PYTHONPATH": path},
+            [sys.executable, "-m", "bench.ablation", *traces, *options, _MEASURE],
+            cwd=place,  # the folder of the process comes first among the places that modules are found in
+            env=os.environ | {"PYTHONPATH": place},
             stdout=subprocess.PIPE,
             check=True,
         )
