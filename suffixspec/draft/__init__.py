@@ -1,6 +1,6 @@
 """Drafters: what to propose next. Nothing in here imports torch."""
 
-from suffixspec.draft.drafter import Drafter, DraftSession
+from suffixspec.draft.drafter import Drafter, DraftSession, SampledDraftSession
 from suffixspec.draft.indexed import HISTORY_MODES, HistoryMode, IndexDrafter
 from suffixspec.draft.none import NoDrafter
 from suffixspec.draft.tree import EMPTY, DraftTree
@@ -14,4 +14,5 @@ __all__ = [
     "HistoryMode",
     "IndexDrafter",
     "NoDrafter",
+    "SampledDraftSession",
 ]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -57,6 +58,27 @@ class DraftSession(Protocol):
     @property
     def indexed_tokens(self) -> int:
         """Tokens those indexes hold."""
+        ...
+
+
+class SampledDraftSession(DraftSession, Protocol):
+    """A session whose drafts were drawn from a distribution of its own, as a small draft model's are.
+
+    Verified by the general rejection rule, they are accepted more often than by chance alone; verified as
+    fixed proposals, as any draft can be, the output's distribution is the target's too.
+    """
+
+    def proposals_at(self, node: int, children: Mapping[int, int]) -> tuple[Sequence[int], Any]:
+        """What was drawn after ``node`` of the last draft (-1: the context), and from what.
+
+        Args:
+            node: of the draft.
+            children: token to node, of the draft's nodes after ``node``.
+
+        Returns:
+            The m tokens in the order in which they were drawn, and a float tensor [m, V] with the distribution
+            that each was drawn from: see ``suffixspec.verify.rejection.ProposalsAt``.
+        """
         ...
 
 

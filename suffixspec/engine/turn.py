@@ -20,6 +20,7 @@ from suffixspec.engine.step import step
 from suffixspec.verify.acceptance import Acceptance, FinishReason
 from suffixspec.verify.constraint import ConstraintState
 from suffixspec.verify.generation import Generation
+from suffixspec.verify.rejection import ProposalsAt
 from suffixspec.verify.sampling import SamplingParams
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Turn:
         owner: whose branch may be continued.
         prompt_ids: int32 [n], n >= 1.
         generation: the acceptance rule, with its random state and its end.
-        drafting: the drafter's side of the session.
+        drafting: the drafter's side of the session; a ``SampledDraftSession`` is verified by the general rule.
         prediction: where the output stands in what was predicted for it; ``drafting`` follows it.
         constraint: says which tokens may come.
     """
@@ -82,6 +83,7 @@ class Turn:
         self.drafting = drafting
         self.prediction = prediction
         self.constraint = constraint
+        self._proposals_at: ProposalsAt | None = getattr(drafting, "proposals_at", None)
         self.pending = int(prompt_ids[-1])
         """The last token emitted; its KV is not there yet."""
         self.counts = Counts()
@@ -156,10 +158,13 @@ class Turn:
 
     def accept(self, draft: DraftTree, logits: torch.Tensor) -> Acceptance:
         """What the target says of the draft (k nodes), given logits [k + 1, V]; tokens that are not allowed aside."""
-        if self.constraint is None:
+        if self.constraint is None and self._proposals_at is None:
             return self.generation.accept(draft, logits)
         if not isinstance(self.generation, Generation):
-            raise TypeError(f"expected a Generation under a constraint, got {type(self.generation).__name__}")
+            raise TypeError(f"expected a Generation, got {type(self.generation).__name__}")
+        if self.constraint is None:
+            return self.generation.accept(draft, logits, self._proposals_at)
+        # What a constraint took out of a draft, or put in, was not drawn: all of it is verified as proposed.
         accepted = self.generation.accept(draft, self.constraint.allowed(draft, logits))
         self.constraint.accept(accepted.token_ids)
         return accepted
