@@ -2,8 +2,6 @@
 
 import pytest
 
-pytest_plugins: list[str] = []
-
 
 @pytest.fixture
 def rig(tmp_path):
