@@ -117,7 +117,7 @@ def add_parser(subparsers: Any) -> None:
         choices=("stdlib", "none"),
         default="none",
         help="text that suffix drafters know from the start; stdlib: the Python standard library, indexed once"
-        " per tokenizer (some ten seconds, 90 MB of cache): more tokens a step, three times the drafting time"
+        " per tokenizer (some ten seconds, 90 MB of cache): more tokens a step, twice the drafting time"
         " (default: none)",
     )
     parser.add_argument(
@@ -426,7 +426,6 @@ def make_drafter(
         max_nodes=max_nodes,
         cost=cost,
         prior=prior,
-        short_contexts=prior is not None,
     )
 
 
