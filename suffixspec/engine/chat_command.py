@@ -12,11 +12,11 @@ from suffixspec.engine.options import (
     add_sampling_options,
     figures,
     load_engine,
-    note,
     prefill_progress,
     sampling_of,
 )
 from suffixspec.store.options import add_history_options
+from suffixspec.text.visible import note, visible
 
 if TYPE_CHECKING:
     from suffixspec.engine.engine import Engine
@@ -194,8 +194,6 @@ class Conversation:
             note(figures(self._last))
 
     def _show_accepted(self) -> None:
-        from suffixspec.replay.visible import visible
-
         if self._last is None:
             note("no reply yet")
             return
@@ -231,7 +229,5 @@ def accepted_spans(engine: Engine, reply: Reply) -> list[tuple[str, bool]]:
 
 
 def _write(text: str) -> None:
-    from suffixspec.replay.visible import visible
-
     sys.stdout.write(text if text.startswith("\033") else visible(text))
     sys.stdout.flush()

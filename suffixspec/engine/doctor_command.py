@@ -46,7 +46,7 @@ def run(args: argparse.Namespace) -> int:
     Raises:
         SuffixspecError: no such model, or one that cannot be verified.
     """
-    from suffixspec.replay.visible import visible
+    from suffixspec.text.visible import visible
 
     engine = load_engine(args)
     for line in report(engine, drafting=not args.no_draft):

@@ -12,12 +12,12 @@ from suffixspec.engine.options import (
     add_sampling_options,
     figures,
     load_engine,
-    note,
     positive,
     prefill_progress,
     sampling_of,
 )
 from suffixspec.store.options import add_history_options
+from suffixspec.text.visible import note
 
 if TYPE_CHECKING:
     from suffixspec.engine.engine import Engine

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from suffixspec.store.options import history_folder
+from suffixspec.text.visible import note
 
 if TYPE_CHECKING:
     from suffixspec.engine.engine import Engine
@@ -117,14 +118,6 @@ def prefill_progress() -> Callable[[int, int], None] | None:
         sys.stderr.flush()
 
     return show
-
-
-def note(sentence: str) -> None:
-    """Tell the user something that is not the result."""
-    from suffixspec.replay.visible import visible
-
-    sys.stderr.write(f"{visible(sentence)}\n")
-    sys.stderr.flush()
 
 
 def positive(text: str) -> int:

@@ -88,9 +88,9 @@ def run(args: argparse.Namespace) -> int:
 def _serve(args: argparse.Namespace, recorder: Recorder) -> int:
     import uvicorn
 
-    from suffixspec.engine.options import note
     from suffixspec.errors import InputError
     from suffixspec.recorder.proxy import Proxy
+    from suffixspec.text.visible import note
 
     proxy = Proxy(args.upstream, recorder)
     try:

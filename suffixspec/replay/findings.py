@@ -1,7 +1,7 @@
 """What the figures of a replay mean, in plain sentences: the answer first, then the reasons."""
 
 from suffixspec.replay.metrics import LONG_OUTPUT, DrafterMetrics, RunMetrics
-from suffixspec.replay.visible import visible
+from suffixspec.text.visible import visible
 
 _EQUAL_SPEED = 0.005
 """Speed-ups closer to 1 than this read 1.00 and count as no change."""

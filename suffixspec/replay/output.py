@@ -11,7 +11,7 @@ from typing import Any, TextIO
 from suffixspec.replay.figures import figures
 from suffixspec.replay.findings import findings, headline, notices, scope
 from suffixspec.replay.metrics import RunMetrics
-from suffixspec.replay.visible import visible
+from suffixspec.text.visible import visible
 
 _PIPE_WIDTH = 100
 

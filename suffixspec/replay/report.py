@@ -16,7 +16,7 @@ from suffixspec.replay.figures import NO_VALUE, figures
 from suffixspec.replay.findings import findings, headline, notices, scope
 from suffixspec.replay.metrics import DrafterMetrics, RunMetrics, SessionMetrics
 from suffixspec.replay.result import DrafterResult, OutputSpan, ReplayResult
-from suffixspec.replay.visible import visible
+from suffixspec.text.visible import visible
 
 SOURCE_WORDS = {
     "session": "copied from the session",

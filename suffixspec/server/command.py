@@ -7,8 +7,9 @@ import ipaddress
 import os
 from typing import TYPE_CHECKING, Any
 
-from suffixspec.engine.options import add_model_options, load_engine, note, positive
+from suffixspec.engine.options import add_model_options, load_engine, positive
 from suffixspec.errors import InputError, MissingExtraError
+from suffixspec.text.visible import note
 
 if TYPE_CHECKING:
     from suffixspec.server.service import Service

@@ -144,7 +144,7 @@ def moment(text: str) -> float:
 
 def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """Lines of aligned columns: text to the left, numbers to the right."""
-    from suffixspec.replay.visible import visible
+    from suffixspec.text.visible import visible
 
     cells = [
         [f"{cell:,}" if isinstance(cell, int) else visible(cell) for cell in row] for row in [head, *rows]
@@ -190,7 +190,7 @@ def _list(args: argparse.Namespace) -> int:
 
 
 def _show(args: argparse.Namespace) -> int:
-    from suffixspec.replay.visible import visible
+    from suffixspec.text.visible import visible
 
     with open_store(args.history) as store:
         _check_namespace(store, args.namespace)

@@ -14,7 +14,7 @@ from suffixspec.cost import CostCurve
 from suffixspec.engine import Engine
 from suffixspec.engine.chat_command import Conversation, accepted_spans
 from suffixspec.engine.doctor_command import report
-from suffixspec.replay.visible import visible
+from suffixspec.text.visible import visible
 
 from .tiny import EOS, TOKENIZER, oracle, prompt
 

@@ -43,6 +43,7 @@ class SmallModelSession(ScriptedSession):
 
     def proposals_at(self, node, children):
         """The draw after each node of the chain but the last."""
+        assert -1 <= node < 2
         self.asked += 1
         tokens = list(children)
         return tokens, self.model.q.expand(len(tokens), -1)

@@ -1,5 +1,7 @@
 """Text that came from files or the command line, made safe to look at."""
 
+import sys
+
 _CONTROLS = {code: chr(0x2400 + code) for code in range(0x20) if chr(code) not in "\t\n"}
 _CONTROLS[0x7F] = "\u2421"
 # Not characters by themselves, or ones that move or hide what stands around them: C1 controls, surrogates
@@ -16,3 +18,9 @@ def visible(text: object) -> str:
     Tab and line feed stay. The result can always be encoded as UTF-8. Cost: O(length).
     """
     return str(text).translate(_TABLE)
+
+
+def note(sentence: str) -> None:
+    """Tell the user of a command something that is not its result, on stderr."""
+    sys.stderr.write(f"{visible(sentence)}\n")
+    sys.stderr.flush()
