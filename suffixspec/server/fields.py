@@ -143,6 +143,30 @@ class Fields:
         return list(texts)
 
 
+def text_parts(parts: Sequence[Any], where: str, *, first: int = 0, expected: str = '"text"') -> list[str]:
+    """The texts of an array of parts ``{"type": "text", "text": …}``.
+
+    Args:
+        parts: the array.
+        where: its name in errors.
+        first: number of the first part there.
+        expected: what the error says that a part's type has to be.
+
+    Raises:
+        ApiError: a part of another type, or one without a text.
+    """
+    texts = []
+    for number, value in enumerate(parts, start=first):
+        part = Fields(value, f"{where}[{number}].")
+        if part.get("type") != "text":
+            raise part.refuse("type", expected)
+        text = part.text("text")
+        if text is None:
+            raise part.refuse("text", "a string")
+        texts.append(text)
+    return texts
+
+
 def _range(least: float, most: float) -> str:
     if least == -math.inf and most == math.inf:
         return ""

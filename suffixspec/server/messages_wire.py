@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from suffixspec.server.call import Call, Piece
 from suffixspec.server.errors import ApiError
-from suffixspec.server.fields import Fields
+from suffixspec.server.fields import Fields, text_parts
 from suffixspec.server.output import Block, Change, Output
 from suffixspec.server.response_format import read_response_format
 from suffixspec.server.sampling import check_sampling
@@ -223,16 +223,8 @@ class _Conversation:
     def _texts(self, blocks: Any, where: str, first: int = 0) -> list[str]:
         if not isinstance(blocks, list):
             raise ApiError(f"expected {where} to be a string or an array of blocks", param=where)
-        texts = []
-        for number, value in enumerate(blocks, start=first):
-            block = Fields(value, f"{where}[{number}].")
-            if block.get("type") != "text":
-                raise block.refuse("type", '"text", since the model reads text only')
-            text = block.text("text")
-            if text is None:
-                raise block.refuse("text", "a string")
-            texts.append(text)
-        return texts
+        expected = '"text", since the model reads text only'
+        return text_parts(blocks, where, first=first, expected=expected)
 
     def _tools(self) -> list[dict[str, Any]] | None:
         tools = []

@@ -7,7 +7,7 @@ Rejected ones are not part of ``completion_tokens``: unlike at OpenAI's, nobody 
 
 from __future__ import annotations
 
-from suffixspec.server.fields import Fields
+from suffixspec.server.fields import Fields, text_parts
 
 
 def read_prediction(fields: Fields) -> str | None:
@@ -26,13 +26,4 @@ def read_prediction(fields: Fields) -> str | None:
         return content
     if not isinstance(content, list):
         raise prediction.refuse("content", "a string or an array of text parts")
-    texts = []
-    for number, part in enumerate(content):
-        inner = Fields(part, f"{prediction.path('content')}[{number}].")
-        if inner.get("type") != "text":
-            raise inner.refuse("type", '"text"')
-        text = inner.text("text")
-        if text is None:
-            raise inner.refuse("text", "a string")
-        texts.append(text)
-    return "".join(texts)
+    return "".join(text_parts(content, prediction.path("content")))
