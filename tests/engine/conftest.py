@@ -1,7 +1,6 @@
 """One tiny target for all tests of the engine: making it is the slow part."""
 
 import pytest
-import torch
 
 from suffixspec.engine import Engine
 
@@ -9,12 +8,8 @@ from .tiny import TOKENIZER, CountingTarget, target
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _one_thread():
-    """Tiny matrices: more threads only wait for one another."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+def _one_thread(one_thread):
+    pass
 
 
 @pytest.fixture(scope="session")

@@ -26,11 +26,8 @@ FAMILIES = ("llama", "qwen3_sliding", "gemma3", "gpt_neox", "qwen3_moe")
 
 
 @pytest.fixture(autouse=True)
-def _one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+def _one_thread(one_thread):
+    pass
 
 
 @pytest.fixture(scope="module")

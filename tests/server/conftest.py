@@ -1,19 +1,14 @@
 """One tiny target, and one server with default settings, for all tests that do not need their own."""
 
 import pytest
-import torch
 from engine.tiny import CountingTarget, target
 
 from .harness import Running
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _one_thread():
-    """Tiny matrices: more threads only wait for one another."""
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
+def _one_thread(one_thread):
+    pass
 
 
 @pytest.fixture(scope="session")

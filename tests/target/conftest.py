@@ -1,19 +1,14 @@
 """What all tests of the target share."""
 
-from collections.abc import Iterator
 from functools import wraps
 
 import pytest
 import torch
 
 
-@pytest.fixture(autouse=True, scope="package")
-def one_thread() -> Iterator[None]:
-    """Layers this small are slower on several threads, much slower where other work competes for the cores."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+@pytest.fixture(scope="session", autouse=True)
+def _one_thread(one_thread):
+    pass
 
 
 @pytest.fixture(autouse=True)
