@@ -105,8 +105,7 @@ def constraint_for(
         MissingExtraError: the extra ``grammar`` is not installed.
 
     Cost: the first call for a tokenizer prepares its vocabulary (a second for 50,000 tokens, xgrammar's import
-    included), and each new
-    schema or grammar is compiled (ms to s); both are kept.
+    included), and each new schema or grammar is compiled (ms to s); both are kept.
     """
     if not isinstance(response_format, Mapping):
         raise InputError(f"expected response_format to be an object, got {type(response_format).__name__}")
