@@ -109,9 +109,8 @@ class SavedHistory:
         self._queue: deque[tuple[str, Record]] = deque()
         self._queued = 0
         self._read_epoch = store.epoch.value
-        self._forgotten: list[
-            Forgotten
-        ] = []  # since this process began: what is not written yet may be meant
+        # Since this process began: what is not written yet may be meant.
+        self._forgotten: list[Forgotten] = []
         self._lost_until = float("-inf")
         self._io = threading.RLock()  # held while the queue is written
         self._full = False
