@@ -110,9 +110,7 @@ def generate(
     Returns:
         What ``generate`` returns: int64 [1, n + m], or its output object without a cache in it.
     """
-    return _generate(
-        model, input_ids, logits_processor, stopping_criteria, generation_config, None, model_kwargs
-    )
+    return _generate(model, input_ids, logits_processor, stopping_criteria, generation_config, **model_kwargs)
 
 
 class accelerate:  # noqa: N801  (used like a function: ``with accelerate(model):``)
@@ -203,24 +201,7 @@ class _Accelerated:
         _prepare_stop_strings(self._model, arguments)
         streamer = arguments.get("streamer")
 
-        def decode(
-            model: PreTrainedModel,
-            input_ids: torch.LongTensor,
-            logits_processor: LogitsProcessorList,
-            stopping_criteria: StoppingCriteriaList,
-            generation_config: GenerationConfig,
-            **model_kwargs: Any,
-        ) -> Any:
-            return _generate(
-                model,
-                input_ids,
-                logits_processor,
-                stopping_criteria,
-                generation_config,
-                streamer,
-                model_kwargs,
-            )
-
+        decode = functools.partial(_generate, streamer=streamer)
         return self._original(custom_generate=decode, **arguments)
 
     def __reduce__(self) -> Any:
@@ -256,11 +237,12 @@ def _generate(
     input_ids: torch.Tensor,
     logits_processor: LogitsProcessorList,
     stopping_criteria: StoppingCriteriaList,
-    config: GenerationConfig,
-    streamer: Any,
-    model_kwargs: dict[str, Any],
+    generation_config: GenerationConfig,
+    *,
+    streamer: Any = None,
+    **model_kwargs: Any,
 ) -> Any:
-    why = _not_here(model, input_ids, config, model_kwargs)
+    why = _not_here(model, input_ids, generation_config, model_kwargs)
     if why is None:
         try:
             state = _state_of(model)
@@ -279,14 +261,14 @@ def _generate(
                     input_ids,
                     logits_processor,
                     stopping_criteria,
-                    config,
+                    generation_config,
                     room=room,
                     device=state.engine.target.device,
                 )
                 state.run(input_ids[0, padding:], verifier, streamer)
     if why is not None:
         _warn(f"generate runs without drafts: {why}")
-        beams = config.num_beams is not None and config.num_beams > 1
+        beams = generation_config.num_beams is not None and generation_config.num_beams > 1
         own = type(model)._beam_search if beams else type(model)._sample
         streaming = {} if streamer is None else {"streamer": streamer}
         return own(
@@ -294,7 +276,7 @@ def _generate(
             input_ids,
             logits_processor=logits_processor,
             stopping_criteria=stopping_criteria,
-            generation_config=config,
+            generation_config=generation_config,
             **streaming,
             **model_kwargs,
         )
