@@ -16,7 +16,11 @@ _SHOWN = 12
 
 @dataclass(frozen=True, slots=True)
 class TokenizerIdentity:
-    """A tokenizer's fingerprint, which decides, and its name, which people read."""
+    """A tokenizer's fingerprint, which decides, and its name, which people read.
+
+    The fingerprint is that of its vocabulary, merges and added tokens: another chat template changes what a
+    prompt is, not what token ids stand for.
+    """
 
     fingerprint: str
     name: str
@@ -24,7 +28,7 @@ class TokenizerIdentity:
     @classmethod
     def of(cls, tokenizer: Tokenizer) -> TokenizerIdentity:
         """That of a tokenizer. Cost: the first time, that of its fingerprint (0.1 to 1 s)."""
-        return cls(tokenizer.fingerprint, tokenizer.name)
+        return cls(tokenizer.vocabulary_fingerprint, tokenizer.name)
 
     def __str__(self) -> str:
         return f"{self.name} ({self.fingerprint[:_SHOWN]})"

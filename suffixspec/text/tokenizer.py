@@ -183,6 +183,14 @@ class Tokenizer:
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 (hex) over vocabulary, merges, added tokens and templates; the same in every process."""
+        return self._digest(template=sorted(self.template.sources.items()))
+
+    @cached_property
+    def vocabulary_fingerprint(self) -> str:
+        """As ``fingerprint``, without the templates: what decides which text a list of token ids stands for."""
+        return self._digest()
+
+    def _digest(self, **more: object) -> str:
         state = json.loads(self._backend.to_str())
         model = state["model"]
         vocab = model.get("vocab", {})
@@ -194,7 +202,7 @@ class Tokenizer:
                 else vocab,
                 "merges": merges,
                 "added": sorted([token["id"], token["content"]] for token in state["added_tokens"]),
-                "template": sorted(self.template.sources.items()),
+                **more,
             },
             separators=(",", ":"),
         )

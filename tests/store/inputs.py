@@ -14,7 +14,7 @@ class Words:
 
     def __init__(self, shift: int = 0) -> None:
         self.shift = shift
-        self.fingerprint = f"{shift:064x}"
+        self.vocabulary_fingerprint = f"{shift:064x}"
         self.name = f"words{shift}"
 
     def encode(self, text: str, *, continues: bool = False) -> list[int]:  # noqa: ARG002 (the real one's)

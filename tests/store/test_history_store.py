@@ -8,10 +8,12 @@ import sys
 
 import numpy as np
 import pytest
+import tokenizers
 
 from suffixspec.errors import InputError
 from suffixspec.store import Budget, HistoryStore, Record, TokenizerMismatchError
 from suffixspec.store.folder import data_root, default_history
+from suffixspec.text.tokenizer import Tokenizer
 
 from .inputs import QuickFiles, Words, numbers, opened, record
 
@@ -142,6 +144,22 @@ def test_another_tokenizer_is_refused_or_encoded_anew(place):
         store.admit("n")
 
 
+def test_another_chat_template_reads_the_same_history(place):
+    """A tokenizer is known by its vocabulary and merges: an edited template loses nothing, other merges are refused."""
+    backend = tokenizers.Tokenizer(tokenizers.models.BPE({"a": 0, "b": 1, "ab": 2}, [("a", "b")]))
+    other = tokenizers.Tokenizer(tokenizers.models.BPE({"a": 0, "b": 1, "ab": 2}, []))
+    with HistoryStore(place, tokenizer=Tokenizer(backend, name="t", template="one")) as store:
+        store.append("n", [Record("s", np.array([0, 2], np.int32), text="aab")])
+    edited = Tokenizer(backend, name="t", template="two {{ messages }}")
+    with HistoryStore(place, tokenizer=edited) as store:
+        store.admit("n")
+        store.append("n", [Record("s", np.array([1], np.int32), text="b")])
+    with HistoryStore(place, tokenizer=Tokenizer(other, name="t", template="one")) as store:
+        with pytest.raises(TokenizerMismatchError):
+            store.admit("n")
+        assert [one.tokens.tolist() for one in store.records("n")] == [[0, 2], [1]]
+
+
 def test_what_is_no_history_is_refused(tmp_path):
     """Another folder, a file, a later version: a sentence each; an empty folder becomes one."""
     (tmp_path / "mine").mkdir()
@@ -224,4 +242,4 @@ def test_the_manifest_names_the_namespace_and_can_be_lost(place):
         assert [finding.path.name for finding in store.verify()] == ["manifest.json"]
         store.compact()
         assert store.verify() == []
-        assert Words().fingerprint == store.log("n").segments()[0].header.tokenizer
+        assert Words().vocabulary_fingerprint == store.log("n").segments()[0].header.tokenizer

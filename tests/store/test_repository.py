@@ -104,7 +104,7 @@ def test_patterns_mean_what_git_says(pattern, path, ignored):
 class Letters:
     """A tokenizer of code points, which counts what it encodes."""
 
-    fingerprint, name = "c" * 64, "letters"
+    vocabulary_fingerprint, name = "c" * 64, "letters"
 
     def __init__(self) -> None:
         self.encoded: list[str] = []
