@@ -1,4 +1,4 @@
-"""The sealed index: text that no longer changes, at some 15 bytes per token, mapped into memory from one file.
+"""The sealed index: text that no longer changes, at some 16 bytes per token, mapped into memory from one file.
 
 A worked example, the text ``1 2 1 2 3 $`` (positions 0 to 5; ``$`` is -1, which ends the text)::
 
