@@ -4,7 +4,8 @@ Layout (n text positions, m inner nodes; everything C-contiguous)::
 
     text   int32  [n]      tokens >= 0; sentinels < 0, each one unique
     leaf   int32  [n, 3]   row j is the leaf of suffix j     PARENT NEXT PREV
-    inner  int32  [m, 9]   row v is inner node v, root = 0   PARENT LINK POS DEPTH COUNT NEXT PREV INNERS LEAVES
+    inner  int32  [m, 10]  row v is inner node v, root = 0
+                           PARENT LINK POS DEPTH COUNT NEXT PREV INNERS LEAVES LAST
     table  uint32 [slots]  (parent, first token) -> child    open addressing, linear probing, 0 = empty
     state  int64  [8]      sizes and Ukkonen's active point
 
@@ -37,7 +38,10 @@ NEXT = 5  # next inner sibling, -1 = none
 PREV = 6  # previous inner sibling, -1 = none
 INNERS = 7  # first inner child; the list leans towards descending counts
 LEAVES = 8  # first leaf child; the newest first
-INNER_FIELDS = 9
+LAST = (
+    9  # where its string started last, of what counts (first, where nothing does); until COUNT is saturated
+)
+INNER_FIELDS = 10
 
 # Entries of ``state``.
 S_N = 0  # text positions
@@ -154,13 +158,14 @@ def _place(inner, parent, before, first, last, after):
 
 
 @inlined
-def _count_leaf(inner, v):
-    """Add one counted leaf below inner node ``v``: every node above gains one, and may move up its list.
+def _count_leaf(inner, v, j):
+    """Count leaf ``j`` below inner node ``v``: every node above gains one, and may move up its list.
 
     A saturated node's ancestors are saturated too, so the climb stops there: long runs of one token would
     make it quadratic otherwise.
     """
     while v >= 0:
+        inner[v, LAST] = j
         count = int(inner[v, COUNT]) + 1
         if count > SATURATION:
             break
@@ -190,7 +195,7 @@ def _add_leaf(leaf, inner, table, parent, token, j):
         leaf[first, L_PREV] = j
     inner[parent, LEAVES] = j
     if counted:
-        _count_leaf(inner, parent)
+        _count_leaf(inner, parent, j)
 
 
 @inlined
@@ -221,10 +226,12 @@ def _split(text, leaf, inner, table, parent, length, code, mid):
         leaf[j, L_PREV] = -1
         inner[mid, LEAVES] = j
         inner[mid, COUNT] = 1 if counted else 0
+        inner[mid, LAST] = j
         _place(inner, parent, -1, mid, mid, int(inner[parent, INNERS]))
     else:
         # Mid takes the place of the inner child in its parent's list: the counts are equal.
         inner[mid, COUNT] = inner[code, COUNT]
+        inner[mid, LAST] = inner[code, LAST]
         _place(inner, parent, int(inner[code, PREV]), mid, mid, int(inner[code, NEXT]))
         inner[code, PARENT] = mid
         inner[code, PREV] = -1

@@ -10,8 +10,9 @@ def check_tree(text: Any, leaf: Any, inner: Any, table: Any, state: Any) -> None
 
     Invariants: every leaf and inner node is in its parent's list and in the table, once each; an inner node
     has two or more children and a string that its children's strings start with; a suffix link leads to the
-    string without its first token; a count is the sum of the children's, as far as it is not saturated; the
-    active point spells the pending suffix; nothing else is in the table.
+    string without its first token; a count is the sum of the children's, as far as it is not saturated, and so
+    long the last start is the children's latest; the active point spells the pending suffix; nothing else is
+    in the table.
     """
     n, suffixes, inners = int(state[native.S_N]), int(state[native.S_SUFFIX]), int(state[native.S_INNERS])
     assert state[native.S_OPEN] == 0, "an append was left half done"
@@ -29,6 +30,7 @@ def check_tree(text: Any, leaf: Any, inner: Any, table: Any, state: Any) -> None
         assert pos + depth[v] <= n, f"inner node {v} ends beyond the text: {row}"
         first_tokens: list[int] = []
         total = 0
+        starts = []
         child, prev = int(row[native.INNERS]), -1
         while child >= 0:
             below = inner[child]
@@ -42,6 +44,8 @@ def check_tree(text: Any, leaf: Any, inner: Any, table: Any, state: Any) -> None
             assert same.all(), f"inner node {child} does not start with the string of its parent {v}"
             first_tokens.append(int(text[start + depth[v]]))
             total += int(below[native.COUNT])
+            if below[native.COUNT] > 0:
+                starts.append(int(below[native.LAST]))
             assert native.child(text, leaf, inner, table, v, first_tokens[-1]) == child, (
                 f"inner {child} not in table"
             )
@@ -59,6 +63,8 @@ def check_tree(text: Any, leaf: Any, inner: Any, table: Any, state: Any) -> None
             assert child + depth[v] < n, f"leaf {child} has an empty edge under {v}"
             first_tokens.append(int(text[child + depth[v]]))
             total += counted
+            if counted:
+                starts.append(child)
             assert native.child(text, leaf, inner, table, v, first_tokens[-1]) == ~child, (
                 f"leaf {child} not in table"
             )
@@ -70,6 +76,11 @@ def check_tree(text: Any, leaf: Any, inner: Any, table: Any, state: Any) -> None
         children += len(first_tokens)
         count = int(row[native.COUNT])
         assert count == min(total, native.SATURATION), f"inner node {v} counts {count}, its children {total}"
+        last = int(row[native.LAST])
+        if 0 < count < native.SATURATION:
+            assert last == max(starts), f"inner node {v} started last at {last}, its children at {starts}"
+        same = text[last : last + depth[v]] == text[pos : pos + depth[v]]
+        assert last >= 0 and same.all(), f"inner node {v} does not start at {last}"
         if v:
             link = int(row[native.LINK])
             assert 0 <= link < inners, f"inner node {v} links to {link}"

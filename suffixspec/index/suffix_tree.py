@@ -72,7 +72,7 @@ class SuffixTree:
         self._text = np.zeros(capacity, np.int32)
         self._leaf = np.zeros((capacity, native.LEAF_FIELDS), np.int32)
         self._inner = np.zeros((max(4, capacity // 2), native.INNER_FIELDS), np.int32)
-        self._inner[0] = (-1, 0, 0, 0, 0, -1, -1, -1, -1)
+        self._inner[0, [native.PARENT, native.NEXT, native.INNERS, native.LEAVES, native.PREV]] = -1
         self._table = np.zeros(max(16, capacity * 2), np.uint32)
         self._state = np.zeros(native.STATE_FIELDS, np.int64)
         self._state[native.S_INNERS] = 1
