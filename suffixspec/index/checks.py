@@ -79,8 +79,9 @@ def check_tree(text: Any, leaf: Any, inner: Any, table: Any, state: Any) -> None
         last = int(row[native.LAST])
         if 0 < count < native.SATURATION:
             assert last == max(starts), f"inner node {v} started last at {last}, its children at {starts}"
+        assert last >= 0, f"inner node {v} starts at {last}"
         same = text[last : last + depth[v]] == text[pos : pos + depth[v]]
-        assert last >= 0 and same.all(), f"inner node {v} does not start at {last}"
+        assert same.all(), f"inner node {v} does not start at {last}"
         if v:
             link = int(row[native.LINK])
             assert 0 <= link < inners, f"inner node {v} links to {link}"
