@@ -8,25 +8,22 @@ import os
 import shlex
 import stat
 import sys
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from suffixspec.cost import NAMES as COST_NAMES
 from suffixspec.engine.options import add_device_options, nodes, positive
-from suffixspec.replay.peers import PEERS, make_peer, parse_peers
+from suffixspec.replay.decode import (
+    DRAFTERS,
+    decode,
+    drafter_names,
+    load_prior,
+    make_drafter,
+    peers,
+    rendered,
+)
+from suffixspec.replay.peers import PEERS
 from suffixspec.store.options import HistoryAction, history_folder
-
-if TYPE_CHECKING:
-    from suffixspec.draft import Drafter
-    from suffixspec.errors import InputError
-    from suffixspec.index import SuffixTree
-    from suffixspec.replay.progress import ReplayProgress
-    from suffixspec.replay.simulate import RenderedSession, Simulation
-    from suffixspec.store.saved_history import SavedHistory
-    from suffixspec.text.tokenizer import Tokenizer
-
-DRAFTERS = ("suffix", "ngram", "combined", "none")
 
 _DESCRIPTION = """\
 Decode recorded agent loops again, token by token, with a drafter and without a model: the recorded text
@@ -56,6 +53,12 @@ words:
                     namespace: the outputs of earlier sessions are drafted from as well; a folder (or 'saved',
                     this user's): they are kept in it, and those of earlier runs are drafted from too
   cost              t(n), the time of a forward over n tokens; decides how many nodes pay, and the speed-up
+
+several processes (--jobs N):
+  Each process has an index, a history and a calibration of its own, so a session is drafted from fewer earlier
+  ones than with --jobs 1; figures depend on N, and not on which process is faster (measured times do). With
+  --history FOLDER the processes share that folder: each reads, before a session, what the others have finished
+  until then, and figures differ a little from run to run. --warm is decoded by every process. Memory grows with N.
 
 peers of --compare, with their options (NAME:OPTION=VALUE:OPTION=VALUE…; what they are by default without):
 PEERS
@@ -128,6 +131,13 @@ def add_parser(subparsers: Any) -> None:
         help="decode these sessions first, unmeasured, so that history and calibration are warm",
     )
     parser.add_argument("--limit", type=positive, metavar="N", help="stop after N sessions")
+    parser.add_argument(
+        "--jobs",
+        type=positive,
+        default=1,
+        metavar="N",
+        help="decode in N processes, session i in process i mod N (default: 1; see below)",
+    )
     parser.add_argument("--skip-bad", action="store_true", help="pass over malformed sessions and count them")
     parser.add_argument(
         "-o", "--output", choices=("table", "json", "md", "csv"), default="table", help="form of the result"
@@ -173,20 +183,21 @@ def run(args: argparse.Namespace) -> int:
     """
     from suffixspec.cost import CostCurve
     from suffixspec.errors import InputError
-    from suffixspec.native.warm_up import warm_up
+    from suffixspec.replay.jobs import check_files, decode_in_parallel
     from suffixspec.replay.metrics import measure
     from suffixspec.replay.output import write_output
     from suffixspec.replay.progress import ReplayProgress
     from suffixspec.replay.report import write_report
     from suffixspec.replay.result import ReplayResult
-    from suffixspec.replay.simulate import Simulation, replay
     from suffixspec.text.tokenizer import load_tokenizer
 
     # What can be found wrong at once is not found after an hour's work.
     _check_model_options(args)
     cost = CostCurve.load(args.cost)
-    names = _drafter_names(args.drafter)
-    peers = _peers(args.compare, args.max_nodes, args.history)
+    names = drafter_names(args.drafter)
+    compared = peers(args.compare, args.max_nodes, args.history)
+    if args.jobs > 1:
+        check_files([*args.warm, *args.paths])
     if args.report:
         _check_writable(args.report)
     if not args.skip_bad:
@@ -199,34 +210,12 @@ def run(args: argparse.Namespace) -> int:
         tokenizer = load_tokenizer(args.tokenizer)
         for sentence in tokenizer.traits.notes():
             progress.say(sentence)
-        progress.note("compiling the kernels (once on this machine)")
-        warm_up()
-        prior = _prior(args.prior, names, tokenizer, progress)
-        drafters = [
-            make_drafter(name, max_nodes=args.max_nodes, cost=cost, history=args.history, prior=prior)
-            for name in names
-        ] + peers
-        interrupted = False
-        if args.warm:
-            warming = [Simulation(drafter, cost) for drafter in drafters]
-            sessions = _sessions(args.warm, args, tokenizer, progress, limit=None)
-            progress.begin("warming up", len(drafters))
-            _, interrupted = replay(sessions, warming, on_turn=lambda s, t: progress.turn(s.drafter.name, t))
-        simulations = [Simulation(drafter, cost, tokenizer.decode) for drafter in drafters]
-        saved = _save(args.history_store, tokenizer, simulations)
-        done = 0
-        if not interrupted:
-            sessions = _sessions(args.paths, args, tokenizer, progress, limit=args.limit)
-            progress.begin("replaying", len(drafters))
-            done, interrupted = replay(
-                sessions, simulations, on_turn=lambda s, t: progress.turn(s.drafter.name, t)
-            )
-        for one in saved:
-            progress.say(one.summary())
-            one.close()
+        one = args.jobs == 1
+        share = decode(args, tokenizer, cost, progress) if one else decode_in_parallel(args, progress)
+    done, interrupted = share.done, share.interrupted
     if not done and not interrupted:
         raise InputError(
-            f"expected at least one session, got none that can be replayed; {progress.skipped} skipped"
+            f"expected at least one session, got none that can be replayed; {share.skipped} skipped"
         )
     result = ReplayResult(
         paths=list(args.paths),
@@ -234,7 +223,7 @@ def run(args: argparse.Namespace) -> int:
         settings={
             "command": shlex.join(["suffixspec", *sys.argv[1:]]),
             "drafters": list(names),
-            "compare": [peer.name for peer in peers],
+            "compare": [peer.name for peer in compared],
             "max_nodes": args.max_nodes,
             "cost": args.cost,
             "cost_points": [list(point) for point in cost.points],
@@ -246,9 +235,10 @@ def run(args: argparse.Namespace) -> int:
             "warm": list(args.warm),
             "limit": args.limit,
             "skip_bad": args.skip_bad,
+            "jobs": args.jobs,
         },
-        drafters=[simulation.finish() for simulation in simulations],
-        skipped=progress.skipped,
+        drafters=share.results,
+        skipped=share.skipped,
         interrupted=interrupted,
     )
     metrics = measure(result, cost)
@@ -283,7 +273,7 @@ def _run_with_model(args: argparse.Namespace, names: tuple[str, ...]) -> int:
             progress.say(sentence)
         progress.note("compiling the kernels (once on this machine)")
         warm_up()
-        prior = _prior(args.prior, names, tokenizer, progress)
+        prior = load_prior(args.prior, names, tokenizer, progress)
         progress.note("measuring t(n)")
         cost = target.measure_cost()
         curve = cost.at(0)
@@ -310,12 +300,14 @@ def _run_with_model(args: argparse.Namespace, names: tuple[str, ...]) -> int:
             replays.append(decoded)
             try:
                 if args.warm:
-                    sessions = _sessions(args.warm, args, tokenizer, progress, limit=None)
+                    sessions = rendered(args.warm, args, tokenizer, progress, limit=None)
                     progress.begin("warming up", 1)
-                    _, interrupted = replay(sessions, [Simulation(drafter, curve)])
+                    _, interrupted = replay(
+                        (session for _, session in sessions), [Simulation(drafter, curve)]
+                    )
                 progress.begin(f"decoding with {name}", 1)
                 if not interrupted:
-                    for session in _sessions(args.paths, args, tokenizer, progress, limit=args.limit):
+                    for _, session in rendered(args.paths, args, tokenizer, progress, limit=args.limit):
                         decoded.run(session)
             except KeyboardInterrupt:
                 interrupted = True
@@ -376,10 +368,12 @@ def _check_model_options(args: argparse.Namespace) -> None:
             if getattr(args, name):
                 raise InputError(f"expected --model with --{name.replace('_', '-')}, got none")
         return
-    if args.history_store is not None and len(_drafter_names(args.drafter)) > 1:
+    if args.history_store is not None and len(drafter_names(args.drafter)) > 1:
         raise InputError(
             "expected one --drafter with --model and a folder of --history: they would read one another"
         )
+    if args.jobs > 1:
+        raise InputError("expected no --jobs with --model: its processes would share one machine's forwards")
     if args.compare:
         raise InputError("expected no --compare with --model: peers are replayed without one")
     if args.tokenizer:
@@ -390,112 +384,6 @@ def _check_model_options(args: argparse.Namespace) -> None:
         raise InputError(
             "expected --verify-lossless without --forced: a recorded text is not the model's own"
         )
-
-
-def _prior(
-    kind: str, names: tuple[str, ...], tokenizer: Tokenizer, progress: ReplayProgress
-) -> SuffixTree | None:
-    """The text that drafters know from the start, where one of them uses it."""
-    from suffixspec.draft.prior import load_prior
-
-    if kind == "none" or not {"suffix", "combined"} & set(names):
-        return None
-    progress.note("indexing the Python standard library (once for this tokenizer)")
-    return load_prior(tokenizer)
-
-
-def make_drafter(
-    name: str, *, max_nodes: int, cost: Any, history: Any, prior: SuffixTree | None = None
-) -> Drafter:
-    """A drafter by its name on the command line.
-
-    Raises:
-        ValueError: there is no drafter of that name.
-    """
-    from suffixspec.draft import IndexDrafter, NoDrafter
-
-    if name == "none":
-        return NoDrafter()
-    if name not in DRAFTERS:
-        raise ValueError(f"expected a drafter of {', '.join(DRAFTERS)}, got {name!r}")
-    return IndexDrafter(
-        name=name,
-        suffix=name != "ngram",
-        ngram=name != "suffix",
-        history=history,
-        max_nodes=max_nodes,
-        cost=cost,
-        prior=prior,
-    )
-
-
-def _save(folder: str | None, tokenizer: Tokenizer, simulations: list[Simulation]) -> list[SavedHistory]:
-    """Keep what the simulations write in a folder; one of them writes, for all decode the same outputs."""
-    from suffixspec.draft import IndexDrafter
-    from suffixspec.store.saved_history import open_saved
-
-    saved: list[SavedHistory] = []
-    if folder is not None:
-        for simulation in simulations:
-            if isinstance(simulation.drafter, IndexDrafter):
-                simulation.saved = open_saved(
-                    history_folder(folder),
-                    simulation.drafter,
-                    tokenizer,
-                    target="recorded",
-                    background=False,
-                    writes=not saved,
-                )
-                saved.append(simulation.saved)
-    return saved
-
-
-def _drafter_names(given: list[str] | None) -> tuple[str, ...]:
-    names = given or ["suffix"]
-    return DRAFTERS if "all" in names else tuple(dict.fromkeys(names))
-
-
-def _peers(given: list[str], max_nodes: int, history: str) -> list[Drafter]:
-    """The drafters to compare with, each name once.
-
-    Raises:
-        InputError: no such peer, option or value.
-        MissingExtraError: a peer's package is not installed.
-    """
-    specs = {spec.text: spec for text in given for spec in parse_peers(text)}
-    return [make_peer(spec, max_nodes=max_nodes, history=history) for spec in specs.values()]
-
-
-def _sessions(
-    paths: list[str],
-    args: argparse.Namespace,
-    tokenizer: Tokenizer,
-    progress: ReplayProgress,
-    *,
-    limit: int | None,
-) -> Iterator[RenderedSession]:
-    """Read and render one session after the other."""
-    from suffixspec.errors import InputError
-    from suffixspec.replay.simulate import RenderedSession
-    from suffixspec.text.render import render_session
-    from suffixspec.trace.reader import read_sessions
-
-    def skip(error: InputError) -> None:
-        progress.skip(str(error))
-
-    read = read_sessions(
-        paths, skip_bad=args.skip_bad, limit=limit, on_bad=skip, on_progress=progress.bytes_read
-    )
-    for session in read:
-        try:
-            turns = list(render_session(session, tokenizer))
-        except InputError as error:
-            if not args.skip_bad:
-                raise
-            skip(error)
-            continue
-        yield RenderedSession(session.session_id, session.task_key, session.namespace or "default", turns)
-        progress.session()
 
 
 def _check_readable(path: str) -> None:

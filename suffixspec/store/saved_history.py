@@ -6,6 +6,7 @@ import atexit
 import threading
 import time
 import warnings
+import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -65,6 +66,27 @@ class _Resident:
     """Segments of this process whose records are not in memory any more: something was forgotten since."""
     stale: bool = False
     looked: bool = False
+    _seen: set[int] = field(default_factory=set)
+
+    def fresh(self, records: Sequence[Record]) -> list[Record]:
+        """Those that are not in memory yet; from now on they are.
+
+        Segments are merged while they are read: a merged one may hold what is known and what is not.
+        """
+        new = []
+        for record in records:
+            mark = hash((record.session, record.time, zlib.crc32(record.tokens.tobytes())))
+            if mark not in self._seen:
+                self._seen.add(mark)
+                new.append(record)
+        return new
+
+    def clear(self) -> None:
+        """Nothing is in memory any more."""
+        self.segments.clear()
+        self.pending.clear()
+        self._seen.clear()
+        self.stale = True
 
 
 class SavedHistory:
@@ -80,7 +102,8 @@ class SavedHistory:
         drafter: its history is fed.
         lock: held while the drafter is used; an engine gives its own.
         target: whose calibration is read and saved.
-        background: read in a thread. False reads when ``session`` is called, which then waits.
+        background: read in a thread. False reads when ``session`` is called, which then waits; also what other
+            processes have sealed since the last one.
         writes: append what the sessions write; False only reads.
         owns_store: close the store too.
     """
@@ -140,8 +163,8 @@ class SavedHistory:
                 self._resident.setdefault(namespace, _Resident(reread=set(self.store.log(namespace).own)))
             if self._background:
                 self._wake.set()
-            else:
-                self.load(namespace)
+        if not self._background:
+            self.load(namespace)
         with self.lock:
             session = SavedDraftSession(self, self._drafter.session(namespace), namespace, name)
             self._sessions.add(session)
@@ -154,6 +177,8 @@ class SavedHistory:
         """
         records = [Record(name, output, context, when) for when, context, output in outputs]
         records = self._not_forgotten(namespace, records)
+        if namespace in self._resident:
+            self._resident[namespace].fresh(records)
         for record in records:
             if self._drafter.suffix and self._drafter.history_mode == "namespace":
                 self._drafter.history.add(namespace, record.tokens, context=record.context)
@@ -177,9 +202,7 @@ class SavedHistory:
             for session in list(self._sessions):
                 session.clear_history()
             for resident in self._resident.values():
-                resident.segments.clear()
-                resident.pending.clear()
-                resident.stale = True
+                resident.clear()
             self.reader.acknowledge(epoch)
         self._wake.set()
 
@@ -221,7 +244,7 @@ class SavedHistory:
                     return
                 info = place.pending[0]
             started = time.perf_counter()
-            for block in blocks(log.read(info)):
+            for block in blocks(self._fresh(place, log.read(info), epoch)):
                 with self.lock:
                     if self._outdated(epoch):
                         return
@@ -246,7 +269,7 @@ class SavedHistory:
             pending = list(place.pending)
         for info in pending:
             started = time.perf_counter()
-            for block in blocks(log.read(info)):
+            for block in blocks(self._fresh(place, log.read(info), epoch)):
                 for tokens, context in block:
                     built.add(tokens, context=context[-CONTEXT:])
                 if self._outdated(epoch):
@@ -262,6 +285,10 @@ class SavedHistory:
             self._count([], begun, begun)
             place.segments |= {info.name for info in pending}
             place.pending.clear()
+
+    def _fresh(self, place: _Resident, records: Sequence[Record], epoch: int) -> list[Record]:
+        with self.lock:
+            return [] if self._outdated(epoch) else place.fresh(records)
 
     def _outdated(self, epoch: int) -> bool:
         """Whether what was read may be what has been forgotten since, or nobody wants it any more."""
@@ -317,6 +344,18 @@ class SavedHistory:
                 with self.lock:
                     self._queue = deque(entry for entry in self._queue if id(entry[1]) not in done)
                     self._queued = sum(len(record.tokens) for _, record in self._queue)
+
+    def share(self) -> None:
+        """Write what the sessions have left so far and seal it: other processes see it now, not by and by.
+
+        A disk that is full is said in a warning, once.
+        """
+        try:
+            self.flush()
+            if self._writes:
+                self.store.seal()
+        except OSError as error:
+            self._say(error)
 
     def _with_text(self, record: Record) -> Record:
         tokenizer = self.store.tokenizer
