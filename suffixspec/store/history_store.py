@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -290,8 +291,11 @@ class HistoryStore:
         shown = str(self.path)
         try:
             if self.path.is_dir() and not (self.path / "format").exists():
-                others = {entry.name for entry in self.path.iterdir()} - {*_FOLDERS, ".format.tmp"}
-                if others:  # ours are there where a process was killed while it made the folder
+                names = {entry.name for entry in self.path.iterdir()} - set(_FOLDERS)
+                others = [name for name in names if not name.startswith(".format.")]
+                # Ours are there where a process was killed while it made the folder, or makes it just now: then
+                # it is marked by the time that anything else is in it.
+                if others and not (self.path / "format").exists():
                     raise InputError(
                         "expected a folder of suffixspec's history, an empty one or none, got another folder",
                         path=shown,
@@ -301,7 +305,7 @@ class HistoryStore:
                 (self.path / name).mkdir(exist_ok=True, mode=0o700)
             mark = self.path / "format"
             if not mark.exists():
-                scratch = self.path / ".format.tmp"
+                scratch = self.path / f".format.{secrets.token_hex(4)}.tmp"
                 scratch.write_text(_FORMAT, encoding="ascii")
                 scratch.replace(mark)
             found = mark.read_text(encoding="utf-8", errors="replace")

@@ -205,7 +205,6 @@ class SegmentWriter:
     def __init__(self, path: Path, header: Header, *, files: Files) -> None:
         self.path = path
         self.header = header
-        self.footer = Footer()
         self._files = files
         self._fd = files.create(path)
         try:
@@ -215,8 +214,18 @@ class SegmentWriter:
         except BaseException:
             os.close(self._fd)
             raise
-        self.nbytes = len(data)
-        self._checksum = zlib.crc32(data)
+        # One assignment, so that an interrupt (Ctrl-C) finds all of it or none: (bytes, their CRC-32, footer).
+        self._written = len(data), zlib.crc32(data), Footer()
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that count; what an interrupted write left behind them is cut off by the next one."""
+        return self._written[0]
+
+    @property
+    def footer(self) -> Footer:
+        """What it holds."""
+        return self._written[2]
 
     @property
     def gone(self) -> bool:
@@ -226,15 +235,20 @@ class SegmentWriter:
     def append(self, records: Sequence[Record]) -> None:
         """Write records behind what is there; all of them or, where this raises ``OSError``, none."""
         data = b"".join(record.encode() for record in records)
+        nbytes, checksum, footer = self._written
+        for record in records:
+            footer = footer.with_record(record)
+        self._write(data)
+        self._written = nbytes + len(data), zlib.crc32(data, checksum), footer
+
+    def _write(self, data: bytes) -> None:
         try:
+            if os.fstat(self._fd).st_size != self.nbytes:
+                self._files.truncate(self._fd, self.nbytes)
             self._files.write(self._fd, data)
         except OSError:
             self._files.truncate(self._fd, self.nbytes)
             raise
-        self.nbytes += len(data)
-        self._checksum = zlib.crc32(data, self._checksum)
-        for record in records:
-            self.footer = self.footer.with_record(record)
 
     def seal(self) -> Path:
         """Write the footer, wait for the disk, and give the segment its final name.
@@ -242,8 +256,8 @@ class SegmentWriter:
         Raises:
             OSError: it stays open, as it was; or it is complete, ``closed``, and recovery will name it.
         """
+        self._write(self.footer.encode(self._written[1]))
         try:
-            self._files.write(self._fd, self.footer.encode(self._checksum))
             self._files.sync(self._fd)
         except OSError:
             self._files.truncate(self._fd, self.nbytes)

@@ -119,6 +119,41 @@ def test_a_disk_may_be_full_at_every_byte(tmp_path, recovers):
     assert refused > 10, "many positions should refuse an append"
 
 
+class InterruptedFiles(QuickFiles):
+    """Ctrl-C in the moment after so many writes."""
+
+    def __init__(self, after: int) -> None:
+        self.left = after
+
+    def write(self, fd: int, data: bytes) -> None:
+        """Write, and be interrupted once."""
+        super().write(fd, data)
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+def test_an_interrupt_between_a_write_and_what_follows_damages_nothing(tmp_path):
+    """Ctrl-C after any write of appending, sealing and forgetting: what is done again afterwards is there once."""
+    for after in range(1, 30):
+        files = InterruptedFiles(after)
+        place = tmp_path / str(after)
+        with opened(place, files=files) as store:
+            for number in range(5):
+                with contextlib.suppress(KeyboardInterrupt):
+                    store.append("n", [record(number)])
+                    store.seal("n")
+                    store.forget(session=f"session-{number - 1:03d}", timeout=0)
+                    continue
+                if number not in numbers(store):
+                    store.append("n", [record(number)])
+                store.forget(session=f"session-{number - 1:03d}", timeout=0)
+                store.seal("n")
+            assert files.left <= 0 or after > 20, "every write should be interrupted"
+            assert store.verify() == [], f"after write {after}"
+            assert numbers(store) == [4], f"after write {after}"
+
+
 def sealed_log(place: Path) -> list[Path]:
     with opened(place, files=QuickFiles()) as store:
         for number in range(3):

@@ -5,6 +5,8 @@ import os
 import random
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -174,6 +176,20 @@ def test_what_is_no_history_is_refused(tmp_path):
     (tmp_path / "empty" / "format").write_text("suffixspec history 2\n", encoding="ascii")
     with pytest.raises(InputError, match="update suffixspec"):
         opened(tmp_path / "empty")
+
+
+def test_many_may_make_a_folder_at_the_same_time(tmp_path):
+    """Threads that open the same new folder at once all get it, again and again."""
+    for trial in range(20):
+        gate = threading.Barrier(6)
+
+        def make(place=tmp_path / str(trial), gate=gate) -> None:
+            gate.wait()
+            opened(place, files=QuickFiles()).close()
+
+        with ThreadPoolExecutor(6) as pool:
+            for done in [pool.submit(make) for _ in range(6)]:
+                done.result()
 
 
 def test_a_segment_of_a_later_version_is_left_alone(place):
