@@ -1,0 +1,35 @@
+r"""Drafts inside vLLM, from 0.22 on: ``method: custom_class``, ``model: suffixspec.integrations.vllm.Proposer``.
+
+::
+
+    vllm serve MODEL --speculative-config \
+        '{"method":"custom_class","model":"suffixspec.integrations.vllm.Proposer","num_speculative_tokens":16}'
+
+- ``proposer``: what vLLM calls; one chain per sequence and step
+- ``settings``: what ``--additional-config '{"suffixspec": {…}}'`` may say
+- ``session_table``: which agent loop's index a request goes on with
+- ``live_request``: what is kept of a request that runs
+- ``chain``: the path of a draft tree that is worth most to a target that checks chains
+- ``load_gate``: how many tokens each sequence of a batch may propose
+- ``hooks``: how the runner, its requests and its rows are reached, and what of that is missing
+- ``plugin``: what vLLM's entry point ``vllm.general_plugins`` calls
+
+Importing this imports neither vLLM nor Numba. The same drafter, indexes, calibration and history store as the
+project's own engine; see ``suffixspec.draft`` and ``suffixspec.store``.
+"""
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from suffixspec.integrations.vllm.proposer import Proposer
+
+__all__ = ["Proposer"]
+
+
+def __getattr__(name: str) -> Any:
+    # vLLM loads the plug-in in every process, also for users who draft otherwise: Numba is not for them.
+    if name == "Proposer":
+        from suffixspec.integrations.vllm.proposer import Proposer
+
+        return Proposer
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

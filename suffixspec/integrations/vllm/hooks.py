@@ -1,0 +1,76 @@
+"""How the runner, its requests and its rows are reached, and what of that is missing.
+
+vLLM hands a proposer neither request ids nor the runner. Two ways lead to it: the method of the runner that calls
+``propose`` is wrapped, so that it introduces itself first; and where there is no such method, the frame of the
+caller is looked at. Nothing of vLLM is imported here: the runner's class is wrapped if its module is loaded, which
+it is in every process in which a proposer is made.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from typing import Any
+
+RUNNER_MODULE = "vllm.v1.worker.gpu_model_runner"
+RUNNER_CLASS = "GPUModelRunner"
+METHOD = "propose_draft_token_ids"
+_MARK = "__suffixspec__"
+
+
+def install() -> str | None:
+    """Wrap the runner's method, once per process; None if that is done, else what is missing.
+
+    The wrapper calls ``drafter.introduce(runner, scheduler_output)`` where the runner's drafter has such a method,
+    and does nothing else: other drafters run as before.
+    """
+    module = sys.modules.get(RUNNER_MODULE)
+    if module is None:
+        return f"module {RUNNER_MODULE} (not loaded)"
+    runner_class = getattr(module, RUNNER_CLASS, None)
+    if runner_class is None:
+        return f"class {RUNNER_MODULE}.{RUNNER_CLASS}"
+    method = getattr(runner_class, METHOD, None)
+    if not callable(method):
+        return f"method {RUNNER_CLASS}.{METHOD}"
+    if getattr(method, _MARK, False):
+        return None
+
+    @functools.wraps(method)
+    def introducing(self: Any, *args: Any, **kwargs: Any) -> Any:
+        introduce = getattr(getattr(self, "drafter", None), "introduce", None)
+        if introduce is not None:
+            introduce(self, args[0] if args else kwargs.get("scheduler_output"))
+        return method(self, *args, **kwargs)
+
+    setattr(introducing, _MARK, True)
+    setattr(runner_class, METHOD, introducing)
+    return None
+
+
+def runner_of_caller(depth: int = 2) -> Any | None:
+    """The object whose method called the one that calls this, if it looks like a runner."""
+    try:
+        candidate = sys._getframe(depth).f_locals.get("self")
+    except ValueError:
+        return None
+    return None if missing_of(candidate) else candidate
+
+
+def missing_of(runner: Any) -> list[str]:
+    """What a runner has to have and has not, by name."""
+    missing = []
+    if not hasattr(getattr(runner, "requests", None), "get"):
+        missing.append("runner.requests")
+    if not hasattr(getattr(runner, "input_batch", None), "req_ids"):
+        missing.append("runner.input_batch.req_ids")
+    return missing
+
+
+def missing_of_request(request: Any) -> list[str]:
+    """What a request has to have and has not, by name."""
+    return [
+        f"request.{name}"
+        for name in ("prompt_token_ids", "num_prompt_tokens", "sampling_params")
+        if not hasattr(request, name)
+    ]

@@ -1,0 +1,373 @@
+"""The proposer: what vLLM calls once per step."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import logging
+import multiprocessing.util
+import threading
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from suffixspec.draft.indexed import IndexDrafter
+from suffixspec.integrations.vllm import hooks
+from suffixspec.integrations.vllm.chain import best_chain
+from suffixspec.integrations.vllm.live_request import LiveRequest, end_ids
+from suffixspec.integrations.vllm.load_gate import LoadGate
+from suffixspec.integrations.vllm.session_table import AnySession, SessionTable
+from suffixspec.integrations.vllm.settings import Settings
+
+if TYPE_CHECKING:
+    from suffixspec.store.saved_history import SavedHistory
+
+# Below vLLM's own logger, which is the one that it configures.
+logger = logging.getLogger("vllm.suffixspec")
+
+_MOST_FAILURES = 3
+_SWEEP_STEPS = 256
+_LONGEST_NAME = 512
+
+
+class Proposer:
+    """Drafts for vLLM's ``custom_class``; see the package for how to name it.
+
+    One drafter per engine. Each step, what was emitted is read from the runner's rows and learned, each sequence's
+    tree gives its best chain, and the load gate shares the forward among the chains. Ranks whose drafts vLLM does not
+    use (all but the first tensor-parallel one of the last stage) do nothing.
+
+    An exception in a request's drafting is logged once and ends drafting for that request; one elsewhere costs the
+    step its drafts and, the third time, ends drafting. The engine goes on.
+
+    Args:
+        vllm_config: vLLM's.
+
+    Raises:
+        InputError: settings that cannot be meant; vLLM does not start then.
+    """
+
+    def __init__(self, vllm_config: Any) -> None:
+        self.settings = Settings.of(getattr(vllm_config, "additional_config", None))
+        self.k = int(vllm_config.speculative_config.num_speculative_tokens)
+        self.max_model_len = int(vllm_config.model_config.max_model_len)
+        self.drafts_here = _drafts_here(vllm_config.parallel_config)
+        self.steps = 0
+        """Steps in which vLLM asked."""
+        self.proposed = 0
+        """Draft tokens given so far."""
+        self.seconds = 0.0
+        """CPU time spent in ``propose``."""
+        self._runner: Any = None
+        self._scheduled: Mapping[str, int] = {}
+        # By request id: the runner's state of it, and what is kept of it; None where it runs without drafts.
+        self._live: dict[str, tuple[Any, LiveRequest | None]] = {}
+        self._failures = 0
+        self._said: set[str] = set()
+        self._turn: int | None = None
+        self._saved: SavedHistory | None = None
+        self._lock = threading.RLock()
+        if self.drafts_here:
+            self._open(vllm_config)
+
+    def _open(self, vllm_config: Any) -> None:
+        settings = self.settings
+        device = str(getattr(getattr(vllm_config, "device_config", None), "device_type", "cpu"))
+        curve = settings.curve(device=device, widths=_padded_widths(vllm_config, device))
+        scheduler = getattr(vllm_config, "scheduler_config", None)
+        sequences = int(getattr(scheduler, "max_num_seqs", 1) or 1)
+        prefill = int(getattr(scheduler, "max_num_batched_tokens", 0) or 0)
+        self.gate = LoadGate(curve, widest=min(sequences * (self.k + 1) + prefill, 1 << 16))
+        # The drafter grows all that it finds: what pays is decided for chains, and for the batch as a whole.
+        max_nodes = settings.max_nodes or min(1024, max(32, 2 * self.k))
+        self.drafter = IndexDrafter(max_nodes=max_nodes, cost=None, history_bytes=settings.history_bytes)
+        self._draft_seconds = settings.draft_ms / 1e3
+        if _every_rank_decides(vllm_config.parallel_config):
+            # Each rank runs a scheduler of its own, and all have to come to the same drafts.
+            self._draft_seconds = float("inf")
+        elif settings.history is not None:
+            self._saved = self._open_history(vllm_config)
+        self.table = SessionTable(
+            self._begin,
+            most=settings.max_sessions,
+            nbytes=settings.session_bytes,
+            idle_seconds=settings.idle_seconds,
+        )
+        self._compile()
+        missing = hooks.install()
+        if missing is not None:
+            logger.info("suffixspec: %s; looking for the runner in the caller's frame instead", missing)
+        # A process that multiprocessing began may end without the first, any other one without the second.
+        this = weakref.ref(self)
+        atexit.register(_close, this)
+        multiprocessing.util.Finalize(None, _close, args=(this,), exitpriority=10)
+
+    def _open_history(self, vllm_config: Any) -> SavedHistory | None:
+        """The folder of outputs; without it, and said so, where it cannot be used."""
+        from suffixspec.errors import SuffixspecError
+        from suffixspec.store.saved_history import open_saved
+        from suffixspec.text.tokenizer import load_tokenizer
+
+        model = vllm_config.model_config
+        folder = self.settings.history_folder
+        assert folder is not None
+        try:
+            tokenizer = load_tokenizer(str(getattr(model, "tokenizer", None) or model.model))
+            return open_saved(folder, self.drafter, tokenizer, lock=self._lock, target=str(model.model))
+        except (SuffixspecError, OSError) as error:
+            logger.warning("suffixspec: no history is kept: %s", error)
+            return None
+
+    def _begin(self, namespace: str, name: str) -> AnySession:
+        if self._saved is not None:
+            return self._saved.session(namespace, name)
+        return self.drafter.session(namespace)
+
+    def _compile(self) -> None:
+        """Compile the kernels, or load them: half a minute on a machine's first start, else under a second."""
+        # A drafter of its own: nothing of this is learned.
+        session = IndexDrafter(max_nodes=self.drafter.max_nodes).session()
+        session.sync([1, 2, 3, 1, 2])
+        session.draft()
+        session.accept(np.array([3, 1], np.int32))
+        session.end_turn()
+        session.close()
+
+    # -- what vLLM calls --------------------------------------------------------------------------------------
+
+    def load_model(self, *args: Any, **kwargs: Any) -> None:
+        """There is none."""
+
+    def introduce(self, runner: Any, scheduler_output: Any = None) -> None:
+        """The runner, before each step; see ``hooks``."""
+        self._runner = runner
+        self._scheduled = getattr(scheduler_output, "num_scheduled_tokens", None) or {}
+
+    def propose(
+        self,
+        sampled_token_ids: Sequence[Sequence[int]],
+        num_tokens_no_spec: NDArray[np.int32],
+        token_ids_cpu: NDArray[np.int32],
+        slot_mappings: Any = None,  # noqa: ARG002  # vLLM gives it
+    ) -> list[list[int]]:
+        """One chain of 0 … k tokens per row.
+
+        Args:
+            sampled_token_ids: what each row's sequence has just got; none where no draft is wanted.
+            num_tokens_no_spec: int32 [at least rows], tokens of each row.
+            token_ids_cpu: int32 [at least rows, max_model_len], the tokens, new ones included.
+            slot_mappings: not used.
+
+        Returns:
+            As many chains as ``sampled_token_ids`` has rows.
+
+        Cost: some 50 to 100 µs per sequence, and O(new tokens) to index prompts.
+        """
+        nothing: list[list[int]] = [[] for _ in sampled_token_ids]
+        if not self.drafts_here or self._failures >= _MOST_FAILURES:
+            return nothing
+        if self._runner is None:
+            self._runner = hooks.runner_of_caller()
+        missing = ["the runner"] if self._runner is None else hooks.missing_of(self._runner)
+        if missing:
+            self._say_once(
+                "hooks",
+                f"this version of vLLM is without {', '.join(missing)}: decoding goes on without drafts",
+            )
+            return nothing
+        started = time.perf_counter()
+        try:
+            with self._lock:
+                chains = self._propose(sampled_token_ids, num_tokens_no_spec, token_ids_cpu)
+        except Exception:
+            self._failures += 1
+            logger.exception(
+                "suffixspec: a step goes without drafts%s",
+                ", and so do all further ones" if self._failures >= _MOST_FAILURES else "",
+            )
+            self._start_over()
+            return nothing
+        self.steps += 1
+        self.proposed += sum(map(len, chains))
+        self.seconds += time.perf_counter() - started
+        return chains
+
+    def close(self) -> None:
+        """End all sessions: their outputs become history, on disk where a folder was named. May be called again."""
+        if not self.drafts_here:
+            return
+        with self._lock:
+            self.table.close()
+            self._live.clear()
+            self._failures = _MOST_FAILURES
+        if self._saved is not None:
+            self._saved.close()
+
+    # -- within -----------------------------------------------------------------------------------------------
+
+    def _propose(
+        self,
+        sampled_token_ids: Sequence[Sequence[int]],
+        num_tokens_no_spec: NDArray[np.int32],
+        token_ids_cpu: NDArray[np.int32],
+    ) -> list[list[int]]:
+        rows = len(sampled_token_ids)
+        requests, req_ids = self._runner.requests, self._runner.input_batch.req_ids
+        self._release_finished(requests)
+        wanted = [bool(sampled) for sampled in sampled_token_ids]
+        sequences = max(1, sum(wanted))
+        # What was prefilled beside them in this step stands for what will be in the next one.
+        prefilled = [
+            req_id for req_id, sampled in zip(req_ids, sampled_token_ids, strict=False) if not sampled
+        ]
+        width = sequences + sum(self._scheduled.get(req_id, 0) for req_id in prefilled)
+        times = self.gate.times(width, self.k)
+        offers: list[tuple[list[int], list[float]]] = [([], [])] * rows
+        allowed = self.settings.index_tokens
+        deadline = time.perf_counter() + self._draft_seconds
+        start = (self._turn or 0) % max(rows, 1)
+        self._turn = None
+        # All rows are read, whether or not there is time for their drafts: what was emitted has to be learned.
+        for i in (*range(start, rows), *range(start)):
+            if i >= len(req_ids) or req_ids[i] is None:
+                continue  # a warm-up
+            live = self._find(req_ids[i], requests, token_ids_cpu[i])
+            if live is None:
+                continue
+            try:
+                length = int(num_tokens_no_spec[i])
+                allowed -= live.read(i, token_ids_cpu[i], length, max(allowed, 0))
+                limit = min(self.k, live.room(self.max_model_len))
+                if not wanted[i] or not limit or not live.is_read:
+                    continue
+                if time.perf_counter() > deadline:
+                    self._turn = i if self._turn is None else self._turn  # where the next step begins
+                    continue
+                offers[i] = best_chain(live.draft(), times[: limit + 1], sequences=sequences)
+            except Exception:  # noqa: BLE001  # vLLM goes on, whatever it is
+                self._give_up(req_ids[i], live)
+        lengths = self.gate.allot(
+            [probs for _, probs in offers],
+            sequences=sequences,
+            width=width,
+            most=self.settings.draft_tokens,
+        )
+        return [tokens[:length] for (tokens, _), length in zip(offers, lengths, strict=True)]
+
+    def _find(self, req_id: str, requests: Any, row: NDArray[np.int32]) -> LiveRequest | None:
+        """What is kept of a request; begun where it is new. None: it runs without drafts."""
+        if req_id in self._live:
+            live = self._live[req_id][1]
+            if live is None or live.is_same:
+                return live
+            self._end(req_id)  # the client went on with it: another prompt
+        state = requests.get(req_id)
+        if state is None:
+            return None
+        self._live[req_id] = state, None
+        missing = hooks.missing_of_request(state)
+        if missing:
+            self._say_once("request", f"this version of vLLM is without {', '.join(missing)}: no drafts")
+            return None
+        if state.sampling_params is None or state.prompt_token_ids is None:
+            return None  # a pooling request, or one whose prompt is no tokens
+        try:
+            self._live[req_id] = state, self._begin_request(state, row)
+        except Exception:  # noqa: BLE001  # vLLM goes on, whatever it is
+            self._say_failed(req_id)
+        return self._live[req_id][1]
+
+    def _begin_request(self, state: Any, row: NDArray[np.int32]) -> LiveRequest | None:
+        params = state.sampling_params
+        extra = getattr(params, "extra_args", None) or {}
+        namespace = _name(extra.get("suffixspec_namespace")) or self.settings.namespace
+        adapter = getattr(getattr(state, "lora_request", None), "lora_name", None)
+        if adapter is not None and not self.settings.share_adapters:
+            namespace = f"{namespace}/lora:{adapter}"
+        key = _name(extra.get("suffixspec_session"))
+        prompt = row[: int(state.num_prompt_tokens)]
+        adopted = self.table.adopt(namespace, key, prompt, end_ids(params))
+        if adopted is None:
+            self._say_once("memory", "no memory for one more session: raise session_bytes; going on without")
+            return None
+        return LiveRequest(state, *adopted)
+
+    def _release_finished(self, requests: Any) -> None:
+        # By the state, not the id: an id may be given to another request at once. Not by the batch: rows leave it
+        # and come back.
+        gone = [req_id for req_id, (state, _) in self._live.items() if requests.get(req_id) is not state]
+        for req_id in gone:
+            self._end(req_id)
+        if self.steps % _SWEEP_STEPS == 0:
+            self.table.sweep()
+
+    def _end(self, req_id: str) -> None:
+        live = self._live.pop(req_id)[1]
+        if live is not None:
+            self.table.release(live.lane)
+
+    def _give_up(self, req_id: str, live: LiveRequest) -> None:
+        """After an exception in a request's drafting, which may have come in the middle of a write."""
+        self._say_failed(req_id)
+        self._live[req_id] = live.state, None
+        self.table.forget(live.lane)
+
+    def _start_over(self) -> None:
+        """After an exception elsewhere: forget the sessions."""
+        self._live.clear()
+        for lane in list(self.table):
+            self.table.forget(lane)
+
+    def _say_failed(self, req_id: str) -> None:
+        # Once, with its traceback: what fails for one request may fail for each.
+        if "failed" not in self._said:
+            self._said.add("failed")
+            logger.exception("suffixspec: request %s goes on without drafts", req_id)
+        else:
+            logger.debug("suffixspec: request %s goes on without drafts", req_id, exc_info=True)
+
+    def _say_once(self, topic: str, message: str) -> None:
+        if topic not in self._said:
+            self._said.add(topic)
+            logger.warning("suffixspec: %s", message)
+
+
+def _close(proposer: weakref.ref[Proposer]) -> None:
+    with contextlib.suppress(Exception):
+        this = proposer()
+        if this is not None:
+            this.close()
+
+
+def _name(value: object) -> str | None:
+    """A client's name for something; None where it gives none that is usable."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    return value if isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME else None
+
+
+def _every_rank_decides(parallel: Any) -> bool:
+    return getattr(parallel, "distributed_executor_backend", None) == "external_launcher"
+
+
+def _drafts_here(parallel: Any) -> bool:
+    """Whether vLLM uses the drafts of this rank: the first tensor-parallel one of the last pipeline stage."""
+    if _every_rank_decides(parallel):
+        return True
+    beside = int(getattr(parallel, "tensor_parallel_size", 1) or 1)
+    beside *= int(getattr(parallel, "prefill_context_parallel_size", 1) or 1)
+    world = int(getattr(parallel, "world_size", beside) or beside)
+    rank = int(getattr(parallel, "rank", 0) or 0)
+    return rank == world - beside
+
+
+def _padded_widths(vllm_config: Any, device: str) -> tuple[int, ...]:
+    """To how many tokens forwards are padded, ascending; nothing where they are not."""
+    if device == "cpu" or getattr(getattr(vllm_config, "model_config", None), "enforce_eager", False):
+        return ()
+    sizes = getattr(getattr(vllm_config, "compilation_config", None), "cudagraph_capture_sizes", None)
+    return tuple(sorted({int(size) for size in sizes or () if int(size) > 0}))
