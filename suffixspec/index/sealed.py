@@ -41,7 +41,9 @@ __all__ = ["SealedContext", "SealedCursor", "SealedIndex", "StoppedError"]
 
 MOST_TOKENS = native.MOST_TOKENS
 BYTES_PER_TOKEN = 20
-"""Upper bound of the arrays, for texts of more than some thousand tokens."""
+"""Upper bound of the arrays, 16 KiB apart."""
+LEAST = 8
+"""Occurrences of a string that has a record, where the bytes allow it."""
 
 _MAGIC = b"SFXINDEX"
 _VERSION = 1
@@ -51,28 +53,8 @@ _ARRAY = struct.Struct("<QQI")  # start, items, CRC-32
 _CRC = struct.Struct("<I")
 _PAGE = 4096
 _NAMES = ("text", "sa", "nodes")
-_LEAST = (
-    8,
-    12,
-    16,
-    24,
-    32,
-    48,
-    64,
-    96,
-    128,
-    192,
-    256,
-    384,
-    512,
-    1024,
-    4096,
-    1 << 14,
-    1 << 18,
-    1 << 22,
-    1 << 27,
-)
-_ROOM = 16384  # bytes that a small text may take beyond BYTES_PER_TOKEN
+_ROOM = 16384  # bytes beyond BYTES_PER_TOKEN that a small text may take
+_FED = 256  # tokens of a block that a cursor looks at
 _READ = 1 << 23  # bytes that are read between two looks at `stop`
 
 
@@ -144,14 +126,16 @@ class SealedIndex:
         *,
         stop: Callable[[], bool] | None = None,
         bytes_per_token: float = BYTES_PER_TOKEN,
+        least: int = LEAST,
     ) -> SealedIndex:
         """Index a text.
 
         Args:
             tokens: int [n], each below 2**31; a negative one ends a text, and nothing is matched across it.
             stop: asked several times a second whether to give up.
-            bytes_per_token: upper bound of the arrays, at least 9. Where it is not enough, fewer strings have
-                records: the answers are the same, and take longer.
+            bytes_per_token: upper bound of the arrays, 16 KiB apart; at least 8. Where it is not enough, fewer
+                strings have records: the counts are the same, and take longer.
+            least: occurrences of a string that has a record, at least 2; more where the bytes do not suffice.
 
         Cost: O(n), about a second per million tokens; the GIL is released for nearly all of it. Up to 40 bytes
         per token meanwhile.
@@ -173,10 +157,12 @@ class SealedIndex:
         sa = suffix_array(text, stop)
         lcp = shared_prefixes(text, sa, native.MOST_DEPTH + 1, stop)
         most_words = int((bytes_per_token * n - text.nbytes - sa.nbytes + _ROOM) / 4)
-        for least in _LEAST:
+        least = max(2, least)
+        while True:
             words, records = _records(text, sa, lcp, np.zeros(0, np.int32), least, stop)
-            if words <= most_words:
+            if words <= most_words or least > n:
                 break
+            least += (least + 1) // 2
         nodes = np.empty(words, np.int32)
         _records(text, sa, lcp, nodes, least, stop)
         starts, at = [], _PAGE
@@ -315,7 +301,7 @@ class SealedIndex:
 
     @property
     def least(self) -> int:
-        """Occurrences of a string that has a record; the smallest of a few numbers from 8 on that fits the bytes."""
+        """Occurrences of a string that has a record: as asked for, or more where the bytes did not suffice."""
         return self._header.least
 
     @property
@@ -333,6 +319,8 @@ class SealedIndex:
     def find(self, tokens: ArrayLike) -> SealedContext | None:
         """Look a string up; None where it does not occur. Cost: O(length × log n)."""
         wanted = as_tokens(tokens, allow_negative=True)
+        if (wanted < 0).any():
+            return None  # the end of a text is nobody's text
         row = np.zeros((1, native.CONTEXT_FIELDS), np.int32)
         if int(native.find(*self._arrays, wanted, row)) < wanted.shape[0]:
             return None
@@ -363,7 +351,8 @@ class SealedIndex:
 class SealedCursor:
     """The suffixes of another text that occur in an index, by how often they do.
 
-    Exact for suffixes of up to 64 tokens: of longer ones, the longest and the shortest are known.
+    Exact for suffixes of fewer than 64 tokens. Of longer ones, the shortest is known, and another one that was the
+    longest for as long as it goes on.
 
     Cost: O(contexts) per token, usually 5 to 10.
     """
@@ -377,13 +366,17 @@ class SealedCursor:
         self.extend([token])
 
     def extend(self, tokens: ArrayLike) -> None:
-        """Feed tokens, int [k]; a negative one resets the cursor.
+        """Feed tokens, int [k]; a negative one resets the cursor. Of a long block only the end is looked at.
 
         Raises:
             TypeError: not integers.
             ValueError: not one-dimensional, or above 2**31 - 1.
         """
-        native.advance(*self.index.arrays, self._rows, as_tokens(tokens, allow_negative=True))
+        fed = as_tokens(tokens, allow_negative=True)
+        if fed.shape[0] > _FED:
+            fed = fed[-_FED:]
+            self.reset()
+        native.advance(*self.index.arrays, self._rows, fed)
 
     def reset(self) -> None:
         """Forget what was fed."""
