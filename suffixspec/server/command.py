@@ -207,7 +207,10 @@ def listen(host: str, port: int) -> Any:
         family = socket.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0][
             0
         ]
-        return socket.create_server((host, port), family=family, backlog=2048)
+        made = socket.create_server((host, port), family=family, backlog=2048)
+        # asyncio sends at once only where a socket says that it is TCP's: else an event of a stream waits, some
+        # 40 ms, until the client has acknowledged the one before it.
+        return socket.socket(made.family, made.type, socket.IPPROTO_TCP, fileno=made.detach())
     except (OSError, UnicodeError) as error:
         raise InputError(
             f"expected an address to listen at, got {host}:{port}: {error}; choose another --port or --host"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import http.client
 import json
-import socket
 import threading
 import time
 from typing import Any
@@ -16,6 +15,7 @@ from engine.tiny import EOS, TOKENIZER, CountingTarget
 
 from suffixspec.engine import Engine
 from suffixspec.engine.turn import Turn
+from suffixspec.server.command import listen
 from suffixspec.server.http_server import HttpServer
 from suffixspec.server.service import Service
 from suffixspec.server.settings import Settings
@@ -40,7 +40,7 @@ class Running:
         self.engine = Engine(target, tokenizer, **{"kv_bytes": 1 << 26, "prefill_chunk": 64, **more})
         self.service = Service(self.engine, settings or Settings(), recorder=recorder)
         self.http = HttpServer(self.service)
-        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._socket = listen("127.0.0.1", 0)
         self.port = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}"
         self._thread = threading.Thread(target=self.http.run, args=([self._socket],), daemon=True)

@@ -1,9 +1,11 @@
 """``suffixspec serve``: its options, what it says when it starts, and the process as a whole."""
 
 import argparse
+import asyncio
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -108,6 +110,28 @@ def test_an_address_in_use_is_told():
     """What is in use, and what to do."""
     with listen("127.0.0.1", 0) as taken, pytest.raises(InputError, match="choose another --port"):
         listen("127.0.0.1", taken.getsockname()[1])
+
+
+def test_an_event_is_sent_at_once():
+    """Of a connection that was accepted, no event waits for the acknowledgement of the one before it."""
+
+    async def accepted() -> int:
+        seen = asyncio.get_running_loop().create_future()
+
+        async def look(_reader, writer):
+            connection = writer.get_extra_info("socket")
+            seen.set_result(connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        with listen("127.0.0.1", 0) as made:
+            async with await asyncio.start_server(look, sock=made):
+                _, writer = await asyncio.open_connection(*made.getsockname())
+                try:
+                    return await seen
+                finally:
+                    writer.close()
+
+    assert asyncio.run(accepted())
 
 
 def test_the_start_says_what_is_in_effect(tiny_target):
