@@ -340,10 +340,9 @@ def list_branches(text, sa, nodes, code, length, seen, branches):
 
 # A cursor is int32 [CURSOR_ROWS, CONTEXT_FIELDS]: row 0 begins with the number of contexts; the contexts follow,
 # the longest first, each one seen more often than the one before it. Together they stand for every suffix of the
-# tokens fed that occurs in the text: those between two of them occur where the longer one does.
-WINDOW = (
-    64  # tokens up to which that is so; of the longer suffixes, only the shortest and the longest are kept
-)
+# tokens fed that occurs in the text, up to WINDOW tokens: those between two of them occur where the longer one
+# does. Of the longer suffixes the shortest is kept, and another one that was the longest while it goes on.
+WINDOW = 64
 CURSOR_ROWS = WINDOW + 2
 
 
