@@ -91,14 +91,17 @@ def induce_larger(s, sa, heads, start, stop):
 
 
 @kernel
-def induce_smaller(s, types, sa, heads, start, stop):
-    """Sort the S suffixes likewise: right to left over the slice, from the right ends of the buckets."""
+def induce_smaller(s, sa, heads, start, stop):
+    """Sort the S suffixes likewise: right to left over the slice, from the right ends of the buckets.
+
+    Where v and v - 1 begin alike, v - 1 may be L. By then its bucket's S are in place, and of the L those that go
+    on with the same symbol are the last: they are written once more where they stand.
+    """
     for i in range(stop - 1, start - 1, -1):
         v = int(sa[i])
         if v >= 1:
             c = int(s[v - 1])
-            after = int(s[v])
-            if c < after or (c == after and types[v - 1] == 1):
+            if c <= int(s[v]):
                 heads[c] -= 1
                 sa[int(heads[c])] = v - 1
 

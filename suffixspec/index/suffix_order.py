@@ -108,7 +108,7 @@ def _sort(s: NDArray[np.int32], k: int, stop: Stop | None) -> NDArray[np.int32]:
     sa = np.empty(n, np.int32)
     if found > 1:
         # LMS positions in any order within a bucket sort their substrings; the names of those are a shorter text.
-        _induce(s, types, sa, starts, ends, starts + larger, lms, stop)
+        _induce(s, sa, starts, ends, starts + larger, lms, stop)
         order = np.empty(found, np.int32)
         at = 0
         for part in slices(0, n, stop):
@@ -125,13 +125,12 @@ def _sort(s: NDArray[np.int32], k: int, stop: Stop | None) -> NDArray[np.int32]:
         for part in slices(0, found, stop):
             native.reorder(lms, below, order, *part)
         lms = order
-    _induce(s, types, sa, starts, ends, starts + larger, lms, stop)
+    _induce(s, sa, starts, ends, starts + larger, lms, stop)
     return sa
 
 
 def _induce(
     s: NDArray[np.int32],
-    types: NDArray[np.uint8],
     sa: NDArray[np.int32],
     starts: NDArray[np.int32],
     ends: NDArray[np.int32],
@@ -152,7 +151,7 @@ def _induce(
         native.induce_larger(s, sa, heads, *part)
     heads = ends.copy()
     for part in backward(n, stop):
-        native.induce_smaller(s, types, sa, heads, *part)
+        native.induce_smaller(s, sa, heads, *part)
 
 
 def shared_prefixes(
