@@ -201,6 +201,27 @@ class TestStrings:
         assert len(tokens) == native.MOST_BRANCHES
         assert set(counts.tolist()) == {1}
 
+    @pytest.mark.kernels
+    @pytest.mark.parametrize("name", ["all equal, with ends", "three tokens, with ends", "many successors"])
+    def test_strings_that_occur_often_enough_have_records(self, name):
+        """A context has a record exactly where it occurs ``least`` times, and one occurrence is where it starts."""
+        twin = ListText(TEXTS[name])
+        strings = twin.strings(3)
+        for least in (2, 4, 7):
+            index = SealedIndex.build(TEXTS[name], least=least)
+            starts = set()
+            for string in strings:
+                (row,) = index.find(string).row.tolist()
+                code, length, at, end, seen = row[native.CODE :]
+                assert (code > 0) == (seen >= least), f"{string}, seen {seen} times, has the code {code}"
+                assert twin.text[at - length : at] == list(string)
+                if seen == 1:
+                    assert twin.occurrences(string) == [~code]
+                    assert end == len(TEXTS[name]) + 1
+                if code > 0:
+                    starts.add(code)
+            assert len(starts) < index.records
+
     def test_fewer_bytes_change_no_count(self):
         """Where the bytes do not suffice for all records, fewer are kept and every count stays."""
         text = skewed_text(30_000, 12, 6)
