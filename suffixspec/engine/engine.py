@@ -170,11 +170,12 @@ class Engine:
             return Session(self, f"plain {self._plain_sessions}", "\0plain", drafting=False)
 
     def constraint(
-        self, response_format: Mapping[str, Any], *, any_whitespace: bool = False, after: str | None = None
+        self, response_format: Mapping[str, Any], *, any_whitespace: bool = False, **reasoning: str | None
     ) -> Constraint | None:
         """The constraint that a request's ``response_format`` asks for, for ``Session.chat``.
 
-        Arguments, result and errors as for ``verify.constraint.constraint_for``.
+        Arguments (``reasoning``: ``after`` and ``opening``), result and errors as for
+        ``verify.constraint.constraint_for``.
         """
         return constraint_for(
             self.tokenizer,
@@ -182,7 +183,7 @@ class Engine:
             response_format,
             eos_ids=self.eos_ids,
             any_whitespace=any_whitespace,
-            after=after,
+            **reasoning,
         )
 
     def close(self) -> None:

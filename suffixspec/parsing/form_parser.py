@@ -16,13 +16,11 @@ from suffixspec.parsing.delta import (
     ToolCallStart,
     merge,
 )
+from suffixspec.parsing.reasoning import REASONING
 
 T = TypeVar("T")
 Reading: TypeAlias = Generator[None, str, T]
 """A routine that is sent one character whenever it yields, "" at the end of the text; it returns a T."""
-
-REASONING = {"<think>": "</think>", "[THINK]": "[/THINK]"}
-"""What opens reasoning at the start of a message, and what closes it."""
 
 
 class MalformedError(Exception):

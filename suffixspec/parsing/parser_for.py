@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 from suffixspec.parsing.call_ids import CallIds
 from suffixspec.parsing.choice import tool_choice_of
-from suffixspec.parsing.form_parser import REASONING, FormParser
+from suffixspec.parsing.form_parser import FormParser
 from suffixspec.parsing.hermes import OPEN, HermesParser
 from suffixspec.parsing.llama import TAG as LLAMA_TAG
 from suffixspec.parsing.llama import LlamaParser
 from suffixspec.parsing.mistral import TAG as MISTRAL_TAG
 from suffixspec.parsing.mistral import MistralParser
 from suffixspec.parsing.output_parser import OutputParser
+from suffixspec.parsing.reasoning import open_reasoning
+from suffixspec.parsing.single_call import SingleCallParser
 
 if TYPE_CHECKING:
     from suffixspec.text.tokenizer import Tokenizer
@@ -30,6 +32,8 @@ def parser_for(
     tools: list[dict[str, Any]] | None,
     prompt_text: str,
     tool_choice: Any = "auto",
+    parallel: bool = True,
+    bare: bool = False,
     seed: int | None = None,
 ) -> OutputParser:
     """A parser for one output of the model that has this tokenizer.
@@ -44,6 +48,8 @@ def parser_for(
         prompt_text: the text that the output follows: its end may have opened the reasoning.
         tool_choice: the request's. "none": nothing is a call. "required", or one function: a JSON call
             without markers at the start of the output is one too; and of one function only its own calls are.
+        parallel: False: an output ends where its second call would begin, see ``SingleCallParser``.
+        bare: the output is bound to ``required_call_format``, whatever a response template says.
         seed: the same seed gives the same ids of calls; None gives ids that nobody has had before.
 
     Raises:
@@ -54,13 +60,14 @@ def parser_for(
     traits = tokenizer.traits
     ids = CallIds(seed, short=traits.tool_role and not traits.free_ids)
     template = tokenizer.response_template
-    if template is not None and _has_response_parser():
+    parser: OutputParser
+    if template is not None and not bare and _has_response_parser():
         from suffixspec.parsing.template_parser import TemplateParser
 
-        return TemplateParser(template, choice, ids, prompt_text=prompt_text, tools=tools)
-    end = prompt_text.rstrip()
-    closes = next((close for opened, close in REASONING.items() if end.endswith(opened)), "")
-    return form_of(tokenizer)(choice, ids, closes=closes)
+        parser = TemplateParser(template, choice, ids, prompt_text=prompt_text, tools=tools)
+    else:
+        parser = form_of(tokenizer)(choice, ids, closes=open_reasoning(prompt_text))
+    return parser if parallel else SingleCallParser(parser)
 
 
 def form_of(tokenizer: Tokenizer) -> type[FormParser]:

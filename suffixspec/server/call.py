@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from suffixspec.engine.reply import Reply
+    from suffixspec.parsing import SingleCallParser
     from suffixspec.verify.constraint import Constraint
     from suffixspec.verify.logprobs import TokenLogprobs
 
@@ -95,7 +96,7 @@ class Call:
         n: outputs of each prompt; output i of prompt p has the number p·n + i.
         sampling: fields of ``SamplingParams``.
         hints: the client's names for the loop that it belongs to, the most trusted first.
-        tool_choice: "auto", "none", "required" or OpenAI's object.
+        ends: makes what is fed with an output's text, and says where it has a call too many.
         prediction: text that the output is likely to repeat.
         constraint: what outputs are allowed.
         ignored: fields of the request that had no effect.
@@ -111,7 +112,7 @@ class Call:
         n: int = 1,
         sampling: dict[str, Any] | None = None,
         hints: Sequence[str] = (),
-        tool_choice: Any = "auto",
+        ends: Callable[[], SingleCallParser | None] = lambda: None,
         prediction: str | None = None,
         constraint: Constraint | None = None,
         ignored: Sequence[str] = (),
@@ -123,7 +124,7 @@ class Call:
         self.n = n
         self.sampling = dict(sampling or {})
         self.hints = tuple(hints)
-        self.tool_choice = tool_choice
+        self.ends = ends
         self.prediction = prediction
         self.constraint = constraint
         self.ignored = list(ignored)

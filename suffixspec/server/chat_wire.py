@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from suffixspec.server.call import Call, Piece
 from suffixspec.server.conversation import read_messages, read_tools
@@ -16,11 +16,9 @@ from suffixspec.server.prediction import read_prediction
 from suffixspec.server.response_format import read_response_format
 from suffixspec.server.sampling import MOST_OUTPUTS, SAMPLING_FIELDS, check_sampling, read_sampling
 from suffixspec.server.sse import DONE, data
+from suffixspec.server.tool_choice import ToolCalls, read_tool_calls
 from suffixspec.server.usage import Usage, timings
-from suffixspec.server.wire import SESSION_FIELDS, Request, Writer, dropped, new_id, not_enforced, parsers_of
-
-if TYPE_CHECKING:
-    from suffixspec.server.service import Service
+from suffixspec.server.wire import SESSION_FIELDS, Request, Writer, dropped, new_id
 
 WITHOUT_EFFECT = frozenset(
     {
@@ -86,14 +84,14 @@ def read(request: Request) -> Writer:
         raise fields.refuse("modalities", '["text"]')
     messages = read_messages(fields.get("messages"))
     tools = read_tools(fields.get("tools"))
-    tool_choice = fields.get("tool_choice") or "auto"
     sampling = read_sampling(fields, service) | _max_tokens(fields) | _logprobs(fields)
     stream = fields.flag("stream")
     include_usage = read_stream_options(fields, stream=stream)
     prompt = service.fit(service.render(messages, tools), shape="openai", param="messages")
     ignored = [name for name in sorted(NOT_FOLLOWED) if name in fields]
-    if tools and fields.get("parallel_tool_calls") is False:
-        ignored.append("parallel_tool_calls")
+    parallel = fields.flag("parallel_tool_calls") or "parallel_tool_calls" not in fields
+    calls = read_tool_calls(service, prompt, fields.get("tool_choice") or "auto", parallel=parallel)
+    constraint = read_response_format(fields.get("response_format"), service, prompt)
     call = Call(
         "chat",
         request.namespace,
@@ -101,13 +99,13 @@ def read(request: Request) -> Writer:
         n=fields.whole("n", 1, MOST_OUTPUTS) or 1,
         sampling=check_sampling(sampling),
         hints=request.hints,
-        tool_choice=tool_choice,
+        ends=calls.ends,
         prediction=read_prediction(fields),
-        constraint=read_response_format(fields.get("response_format"), service),
-        ignored=[*unknown, *ignored, *not_enforced(tool_choice), *dropped(fields.get("messages"), messages)],
+        constraint=calls.constraint or constraint,  # a call that is required has no content to be bound
+        ignored=[*unknown, *ignored, *calls.ignored, *dropped(fields.get("messages"), messages)],
         stream=stream,
     )
-    return ChatWriter(call, service, include_usage=include_usage)
+    return ChatWriter(call, calls, include_usage=include_usage)
 
 
 def refuse(fields: Fields, reasons: dict[str, str]) -> None:
@@ -161,8 +159,8 @@ def _logprobs(fields: Fields) -> dict[str, Any]:
 class ChatWriter(Writer):
     """Writes chat completions."""
 
-    def __init__(self, call: Call, service: Service, *, include_usage: bool) -> None:
-        super().__init__(call, service, parsers_of(service, call.prompts[0], call.tool_choice, call.outputs))
+    def __init__(self, call: Call, calls: ToolCalls, *, include_usage: bool) -> None:
+        super().__init__(call, calls.service, [calls.parser() for _ in range(call.outputs)])
         self._include_usage = include_usage
         self._wants_logprobs = call.sampling.get("logprobs") is not None
         self._told = [0] * call.outputs  # log-probabilities that were sent, of each output
@@ -170,8 +168,8 @@ class ChatWriter(Writer):
         self._head = {
             "id": new_id("chatcmpl-"),
             "created": int(time.time()),
-            "model": service.model_name,
-            "system_fingerprint": service.fingerprint,
+            "model": self.service.model_name,
+            "system_fingerprint": self.service.fingerprint,
         }
 
     def begin(self) -> list[bytes]:

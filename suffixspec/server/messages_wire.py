@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from suffixspec.server.call import Call, Piece
+from suffixspec.server.call import Call, Piece, Prompt
 from suffixspec.server.errors import ApiError
 from suffixspec.server.fields import Fields, text_parts
 from suffixspec.server.output import Block, Change, Output
@@ -14,11 +14,11 @@ from suffixspec.server.response_format import read_response_format
 from suffixspec.server.sampling import check_sampling
 from suffixspec.server.sse import event
 from suffixspec.server.system_prompt import DROPPED, without_billing_line
+from suffixspec.server.tool_choice import ToolCalls, read_tool_calls
 from suffixspec.server.usage import Usage, timings
-from suffixspec.server.wire import Request, Writer, new_id, not_enforced, parsers_of
+from suffixspec.server.wire import Request, Writer, new_id
 
 if TYPE_CHECKING:
-    from suffixspec.server.service import Service
     from suffixspec.verify.constraint import Constraint
 
 PROMPT_FIELDS = frozenset({"messages", "model", "output_config", "system", "tool_choice", "tools"})
@@ -76,18 +76,20 @@ def read(request: Request) -> Writer:
     prompt = service.fit(
         service.render(conversation.messages, conversation.tools), shape="anthropic", param="messages"
     )
+    calls = read_tool_calls(service, prompt, conversation.tool_choice, parallel=conversation.parallel)
+    constraint = conversation.form(prompt)
     call = Call(
         "messages",
         request.namespace,
         [prompt],
         sampling=check_sampling(sampling),
         hints=request.hints,
-        tool_choice=conversation.tool_choice,
-        constraint=conversation.constraint,
-        ignored=conversation.ignored,
+        ends=calls.ends,
+        constraint=calls.constraint or constraint,  # a call that is required has no content to be bound
+        ignored=[*conversation.ignored, *calls.ignored],
         stream=fields.flag("stream"),
     )
-    return MessageWriter(call, service)
+    return MessageWriter(call, calls)
 
 
 def count(request: Request) -> dict[str, Any]:
@@ -117,9 +119,8 @@ class _Conversation:
         self._system()
         self._turns()
         self.tools = self._tools()
+        self.parallel = True
         self.tool_choice = self._tool_choice()
-        self.ignored += not_enforced(self.tool_choice)
-        self.constraint = self._format()
 
     def _system(self) -> None:
         fields = self._request.body
@@ -250,12 +251,17 @@ class _Conversation:
             return "auto"
         kind = choice.one_of("type", ("auto", "any", "tool", "none"))
         if choice.flag("disable_parallel_tool_use"):
-            self.ignored.append("tool_choice.disable_parallel_tool_use")
+            self.parallel = False
         if kind == "tool":
             return {"type": "function", "function": {"name": choice.text("name")}}
         return {"any": "required", "none": "none"}.get(str(kind), "auto")
 
-    def _format(self) -> Constraint | None:
+    def form(self, prompt: Prompt) -> Constraint | None:
+        """What binds the output of the prompt.
+
+        Raises:
+            ApiError: a malformed format, or one that cannot be followed.
+        """
         config = self._request.body.object("output_config")
         if config is None:
             return None
@@ -267,7 +273,8 @@ class _Conversation:
         if given.get("type") != "json_schema" or given.object("schema") is None:
             raise config.refuse("format", 'an object of the type "json_schema" with a schema')
         schema = {"name": "output", "schema": given.get("schema")}
-        return read_response_format({"type": "json_schema", "json_schema": schema}, self._request.service)
+        whole = {"type": "json_schema", "json_schema": schema}
+        return read_response_format(whole, self._request.service, prompt)
 
 
 def _asks(value: Any) -> bool:
@@ -278,8 +285,8 @@ def _asks(value: Any) -> bool:
 class MessageWriter(Writer):
     """Writes messages."""
 
-    def __init__(self, call: Call, service: Service) -> None:
-        super().__init__(call, service, parsers_of(service, call.prompts[0], call.tool_choice, 1))
+    def __init__(self, call: Call, calls: ToolCalls) -> None:
+        super().__init__(call, calls.service, [calls.parser()])
         self._id = new_id("msg_")
         self._open: int | None = None  # the block that is being sent
 

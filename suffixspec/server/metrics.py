@@ -55,7 +55,16 @@ class Metrics:
         self._accepted_nodes = counter("suffixspec_accepted_nodes", "Draft nodes accepted.")
         self._draft_seconds = counter("suffixspec_draft_seconds", "Time spent on drafting.")
         self._forward_seconds = counter("suffixspec_forward_seconds", "Time spent on steps' forwards.")
+        self._index_seconds = counter(
+            "suffixspec_index_seconds", "Time spent on indexing and on committing KV."
+        )
         self._prefill_seconds = counter("suffixspec_prefill_seconds", "Time spent on prefills.")
+        self._prefills = counter("suffixspec_prefill_forwards", "Forwards of the target in prefills.")
+        self._busy = counter(
+            "suffixspec_busy_seconds",
+            "Time in which a request was being worked on. What is left of it without drafts, forwards, prefills and "
+            "indexing is the server's own.",
+        )
         self.first_text = Histogram(
             "suffixspec_first_text_seconds",
             "From a request's arrival to the first text of its output.",
@@ -88,7 +97,13 @@ class Metrics:
         self._accepted_nodes.inc(counts.accepted)
         self._draft_seconds.inc(timings.draft)
         self._forward_seconds.inc(timings.forward)
+        self._index_seconds.inc(timings.index + timings.index_prompt)
         self._prefill_seconds.inc(timings.prefill)
+        self._prefills.inc(counts.prefill_forwards)
+
+    def busy(self, seconds: float) -> None:
+        """Count time in which a request was being worked on."""
+        self._busy.inc(seconds)
 
     def request_ended(self, api: str, status: int) -> None:
         """Count a request."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from suffixspec.errors import SuffixspecError
+from suffixspec.server.call import Prompt
+from suffixspec.server.errors import ApiError
 from suffixspec.server.fields import Fields
 
 if TYPE_CHECKING:
@@ -11,11 +14,12 @@ if TYPE_CHECKING:
     from suffixspec.verify.constraint import Constraint
 
 
-def read_response_format(value: Any, service: Service) -> Constraint | None:
+def read_response_format(value: Any, service: Service, prompt: Prompt) -> Constraint | None:
     """What a ``response_format`` of chat completions' form allows; None for free text.
 
     Besides OpenAI's there is ``{"type": "grammar", "grammar": "root ::= …"}``. Compiled here, so that what cannot
-    be followed is refused before the call waits.
+    be followed is refused before the call waits. What a model thinks before its answer is free: the form begins
+    behind ``</think>``, where the prompt or the model itself opens with ``<think>``.
 
     Raises:
         ApiError: an unknown type, a missing schema, or one that cannot be followed.
@@ -37,4 +41,7 @@ def read_response_format(value: Any, service: Service) -> Constraint | None:
             raise fields.refuse("grammar", "a grammar in EBNF")
     elif kind != "json_object":
         raise fields.refuse("type", "one of text, json_object, json_schema, grammar")
-    return service.constraint(fields.value)
+    try:
+        return service.constraint(fields.value, prompt)
+    except SuffixspecError as error:
+        raise ApiError(str(error), param="response_format", code="unsupported_parameter") from error

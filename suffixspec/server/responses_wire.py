@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
-from suffixspec.server.call import Call, Piece
+from suffixspec.server.call import Call, Piece, Prompt
 from suffixspec.server.chat_wire import refuse
 from suffixspec.server.conversation import read_messages
 from suffixspec.server.errors import ApiError
@@ -24,8 +24,9 @@ from suffixspec.server.response_items import (
 from suffixspec.server.sampling import SAMPLING_FIELDS, check_sampling, read_sampling
 from suffixspec.server.sse import event
 from suffixspec.server.system_prompt import DROPPED, without_billing_line
+from suffixspec.server.tool_choice import ToolCalls, read_tool_calls
 from suffixspec.server.usage import Usage, timings
-from suffixspec.server.wire import SESSION_FIELDS, Request, Writer, new_id, not_enforced, parsers_of
+from suffixspec.server.wire import SESSION_FIELDS, Request, Writer, new_id
 
 if TYPE_CHECKING:
     from suffixspec.server.service import Service
@@ -101,29 +102,29 @@ def read(request: Request) -> Writer:
     tools = read_response_tools(fields.get("tools"))
     ignored += [name for name in sorted(NOT_FOLLOWED) if fields.get(name)]
     ignored += [*tools.ignored, *(["truncation"] if fields.get("truncation") == "auto" else [])]
-    if tools.functions and fields.get("parallel_tool_calls") is False:
-        ignored.append("parallel_tool_calls")
+    parallel = fields.flag("parallel_tool_calls") or "parallel_tool_calls" not in fields
     tool_choice = read_response_tool_choice(fields.get("tool_choice"))
-    ignored += not_enforced(tool_choice)
-    constraint = _format(fields, service, ignored)
     options = fields.object("stream_options")
     if options is not None:
         options.known({"include_obfuscation"})
     sampling = read_sampling(fields, service)
     sampling |= {"max_tokens": fields.whole("max_output_tokens", 1), "logprobs": _logprobs(fields)}
     prompt = service.fit(service.render(messages, tools.functions), shape="openai", param="input")
+    calls = read_tool_calls(service, prompt, tool_choice, parallel=parallel)
+    ignored += calls.ignored
+    constraint = _format(fields, service, prompt, ignored)
     call = Call(
         "responses",
         request.namespace,
         [prompt],
         sampling=check_sampling(sampling),
         hints=request.hints,
-        tool_choice=tool_choice,
-        constraint=constraint,
+        ends=calls.ends,
+        constraint=calls.constraint or constraint,  # a call that is required has no content to be bound
         ignored=ignored,
         stream=fields.flag("stream"),
     )
-    return ResponseWriter(call, service, fields, conversation, tools)
+    return ResponseWriter(call, calls, fields, conversation, tools)
 
 
 def _before(request: Request) -> list[dict[str, Any]]:
@@ -142,7 +143,7 @@ def _before(request: Request) -> list[dict[str, Any]]:
     return found
 
 
-def _format(fields: Fields, service: Service, ignored: list[str]) -> Constraint | None:
+def _format(fields: Fields, service: Service, prompt: Prompt, ignored: list[str]) -> Constraint | None:
     text = fields.object("text")
     if text is None:
         return None
@@ -152,9 +153,9 @@ def _format(fields: Fields, service: Service, ignored: list[str]) -> Constraint 
     if given is None:
         return None
     if given.get("type") != "json_schema":
-        return read_response_format({"type": given.get("type")}, service)
+        return read_response_format({"type": given.get("type")}, service, prompt)
     schema = {key: value for key, value in given.value.items() if key != "type"}
-    return read_response_format({"type": "json_schema", "json_schema": schema}, service)
+    return read_response_format({"type": "json_schema", "json_schema": schema}, service, prompt)
 
 
 def _logprobs(fields: Fields) -> int | None:
@@ -169,9 +170,9 @@ class ResponseWriter(Writer):
     """Writes responses."""
 
     def __init__(
-        self, call: Call, service: Service, fields: Fields, conversation: list[dict[str, Any]], tools: Tools
+        self, call: Call, calls: ToolCalls, fields: Fields, conversation: list[dict[str, Any]], tools: Tools
     ) -> None:
-        super().__init__(call, service, parsers_of(service, call.prompts[0], call.tool_choice, 1))
+        super().__init__(call, calls.service, [calls.parser()])
         self._fields = fields
         self._conversation = conversation
         self._custom = tools.custom

@@ -46,6 +46,7 @@ class Scheduler:
         most_waiting: calls that wait.
         open_stream: how an output begins.
         on_reply: told about every output, complete or not.
+        on_busy: told again and again how many seconds it has worked since it was last told.
     """
 
     def __init__(
@@ -56,12 +57,15 @@ class Scheduler:
         most_waiting: int = 64,
         open_stream: OpenStream,
         on_reply: Callable[[Reply], None] = lambda _: None,
+        on_busy: Callable[[float], None] = lambda _: None,
     ) -> None:
         self._sessions = sessions
         self._most_active = most_active
         self._most_waiting = most_waiting
         self._open_stream = open_stream
         self._on_reply = on_reply
+        self._on_busy = on_busy
+        self._told_at = 0.0  # when ``on_busy`` was last told, or the last pause ended
         self._changed = threading.Condition()
         # Under the condition's lock:
         self._waiting: deque[Call] = deque()
@@ -153,11 +157,18 @@ class Scheduler:
     # -- the scheduler's thread -----------------------------------------------------------------------------------
 
     def _serve(self) -> None:
+        self._told_at = time.perf_counter()
         while self._take_in():
             for running in list(self._active):
                 if not self._advance(running):
                     self._take_out(running)
+            self._tell_busy()
         self._sessions.close()
+
+    def _tell_busy(self) -> None:
+        now = time.perf_counter()
+        self._on_busy(now - self._told_at)
+        self._told_at = now
 
     def _take_in(self) -> bool:
         """Let calls in that there is room for, and wait where there is nothing to do; False: the end."""
@@ -174,7 +185,9 @@ class Scheduler:
                     self._active.append(_Running(self._waiting.popleft(), self._work))
                 if self._active:
                     return True
+                self._tell_busy()
                 self._changed.wait()
+                self._told_at = time.perf_counter()
 
     def _refuse_late(self) -> None:
         """Refuse waiting calls whose deadline has passed."""
@@ -242,6 +255,7 @@ class Scheduler:
         generation: Any = turn.generation
         shown = told = 0
         reason: Reason | None = None
+        ends = call.ends()
         while True:
             if call.deadline is not None and time.monotonic() >= call.deadline:
                 if not running.wrote:
@@ -262,6 +276,11 @@ class Scheduler:
                 call.post(Piece(number, text, generation.token_ids[told:end], generation.logprobs[told:end]))
                 shown += len(text)
                 told = end
+                if ends is not None:
+                    ends.feed(text)
+                    if ends.full and generation.finish_reason is None:
+                        reason = "stop"
+                        break
             if generation.finish_reason is None:
                 yield
         stream.close()

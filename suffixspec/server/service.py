@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from suffixspec.engine.prompt import render_prompt
-from suffixspec.errors import InputError, SuffixspecError
+from suffixspec.errors import InputError
+from suffixspec.parsing import reasonings
 from suffixspec.server.arguments import Arguments
 from suffixspec.server.auth import Gate
 from suffixspec.server.call import Call, Prompt
@@ -75,6 +76,7 @@ class Service:
             most_waiting=self.settings.most_waiting,
             open_stream=self._open_stream,
             on_reply=self._count,
+            on_busy=self.metrics.busy,
         )
         _ = engine.tokenizer.traits, engine.eos_ids  # found out once, before there are several threads
 
@@ -117,20 +119,21 @@ class Service:
             raise ContextTooLongError(length, room, shape=shape, param=param)
         return prompt
 
-    def constraint(self, response_format: dict[str, Any]) -> Constraint | None:
-        """What binds an output to a ``response_format``.
+    def constraint(self, response_format: dict[str, Any], prompt: Prompt) -> Constraint | None:
+        """What binds the output of a prompt to a ``response_format``: its answer, not the reasoning before.
 
         Raises:
-            ApiError: it cannot be followed.
+            InputError: it cannot be followed.
+            MissingExtraError: the extra ``grammar`` is not installed.
         """
-        from suffixspec.verify.constraint import constraint_for
-
-        try:
-            return constraint_for(
-                self.tokenizer, self.vocab_size, response_format, eos_ids=self.engine.eos_ids
-            )
-        except SuffixspecError as error:
-            raise ApiError(str(error), param="response_format", code="unsupported_parameter") from error
+        for reasoning in reasonings(prompt.text):
+            markers = [reasoning.closes, *([reasoning.opens] if reasoning.opens else [])]
+            tokens = all(len(self.tokenizer.encode(marker, continues=True)) == 1 for marker in markers)
+            if tokens or reasoning.opens is None:
+                return self.engine.constraint(
+                    response_format, after=reasoning.closes, opening=reasoning.opens
+                )
+        return self.engine.constraint(response_format)
 
     def _count(self, reply: Reply) -> None:
         """Count an output. In the scheduler's thread: nobody else may look at the branches."""

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from suffixspec.errors import InputError
-from suffixspec.parsing import OutputParser, parser_for
-from suffixspec.server.call import Begun, Call, Ended, Event, Piece, Prompt
+from suffixspec.parsing import OutputParser
+from suffixspec.server.call import Begun, Call, Ended, Event, Piece
 from suffixspec.server.errors import ApiError
 from suffixspec.server.fields import Fields
 from suffixspec.server.output import Change, Output
@@ -119,30 +118,6 @@ Reader = Callable[[Request], Writer]
 """Reads a request of one API: checks it, makes the call and its writer. Run in a thread of its own.
 
 Raises ``ApiError``: the request is not in order."""
-
-
-def parsers_of(
-    service: Service, prompt: Prompt, tool_choice: Any, outputs: int
-) -> Sequence[OutputParser | None]:
-    """A parser for each output of a conversation.
-
-    Raises:
-        ApiError: malformed tools or tool_choice.
-    """
-    try:
-        return [
-            parser_for(
-                service.tokenizer, tools=prompt.tools, prompt_text=prompt.text, tool_choice=tool_choice
-            )
-            for _ in range(outputs)
-        ]
-    except InputError as error:
-        raise ApiError(str(error), param="tool_choice" if "tool_choice" in str(error) else "tools") from error
-
-
-def not_enforced(tool_choice: Any) -> list[str]:
-    """What to tell the client where its choice of a tool is looked for in the output, but not forced."""
-    return ["tool_choice"] if tool_choice not in ("auto", "none") else []
 
 
 def dropped(before: Any, after: Any) -> list[str]:

@@ -79,6 +79,7 @@ def constraint_for(
     eos_ids: Collection[int] | None = None,
     any_whitespace: bool = False,
     after: str | None = None,
+    opening: str | None = None,
 ) -> Constraint | None:
     """The constraint that a request's ``response_format`` asks for.
 
@@ -99,9 +100,11 @@ def constraint_for(
             itself in blank lines.
         after: begin behind this token, "</think>" for a prompt that has opened the reasoning; what comes before
             is free.
+        opening: begin behind ``after`` only where the output begins with this token ("<think>", for a model
+            that opens its reasoning itself), else at once.
 
     Raises:
-        InputError: a malformed format, schema or grammar, no end token, or ``after`` is no single token.
+        InputError: a malformed format, schema or grammar, no end token, or one of the two is no single token.
         MissingExtraError: the extra ``grammar`` is not installed.
 
     Cost: the first call for a tokenizer prepares its vocabulary (a second for 50,000 tokens, xgrammar's import
@@ -127,10 +130,11 @@ def constraint_for(
     from suffixspec.verify.grammar import compile_grammar
 
     border = None if after is None else _single_token(tokenizer, after)
+    opens = None if opening is None else _single_token(tokenizer, opening)
     constraint = compile_grammar(
         tokenizer, vocab_size, tuple(sorted(ends)), **{"any_whitespace": any_whitespace, **language}
     )
-    return constraint if border is None else DelayedConstraint(constraint, border)
+    return constraint if border is None else DelayedConstraint(constraint, border, opening=opens)
 
 
 def _single_token(tokenizer: Tokenizer, text: str) -> int:

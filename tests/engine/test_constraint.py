@@ -312,6 +312,74 @@ def test_what_comes_before_the_reasonings_end_is_free(tiny_target):
             assert reply.token_ids == plain.token_ids, f"seed {seed}"
 
 
+def test_an_output_may_open_its_reasoning_or_not(tiny_target):
+    """Only an output that begins with a certain token waits for another one: drafted or not the same tokens."""
+    border, opening = TOKENIZER.special_tokens["<|im_start|>"], TOKENIZER.encode("~")[0]
+    engine = engine_with(tiny_target)
+    constraint = engine.constraint(FORMATS["schema"], after="<|im_start|>", opening="~")
+    for bias, opens in ((90.0, True), (-90.0, False)):
+        more = {"temperature": 1.0, "seed": 3, "max_tokens": 300, "logit_bias": {opening: bias, border: 4.0}}
+        if opens:  # likely enough first, and not all the time
+            more["logit_bias"] = {opening: 3.0, border: 4.0}
+            more["seed"] = next(
+                seed
+                for seed in range(500)
+                if engine.plain(
+                    PROMPT, **{**more, "seed": seed, "max_tokens": 1}, constraint=constraint
+                ).token_ids
+                == [opening]
+            )
+        plain = engine.plain(PROMPT, constraint=constraint, **more)
+        assert plain.finish_reason == "stop"
+        assert (plain.token_ids[0] == opening) == opens
+        start = plain.token_ids.index(border) + 1 if opens else 0
+        assert set(json.loads(TOKENIZER.decode(plain.token_ids[start:-1]))) == set(SCHEMA["required"])
+        wrong = [opening, *plain.token_ids] if not opens else plain.token_ids[1:]
+        for number, drafter in enumerate(
+            (
+                garbage(1, PROMPT + plain.token_ids, nodes=20),
+                garbage(2, PROMPT + plain.token_ids, PROMPT + wrong, nodes=20),
+                nothing(),
+                IndexDrafter(),
+            )
+        ):
+            session = engine_with(tiny_target, drafter=drafter).session("s")
+            reply = session.generate(PROMPT, constraint=constraint, **more)
+            assert reply.token_ids == plain.token_ids, f"opens {opens}, drafter {number}"
+
+
+def test_both_beginnings_are_drafted_apart():
+    """A draft that opens the reasoning, whatever else stands beside it, and one that begins with the form."""
+    border, opening = TOKENIZER.special_tokens["<|im_start|>"], TOKENIZER.encode("~")[0]
+    brace, quote = TOKENIZER.encode("{")[0], TOKENIZER.encode('"')[0]
+    constraint = constraint_for(TOKENIZER, VOCAB, FORMATS["schema"], after="<|im_start|>", opening="~")
+    state = constraint.begin(max_nodes=8, costs=lambda: None)
+    inner = allowed(begin("schema"))[0]
+    opened = state.extend(tree([(-1, opening), (0, 7), (-1, brace), (1, border), (3, 9)]), None)
+    assert [TOKENIZER.decode(path) for path in opened.paths()] == [TOKENIZER.decode([opening, 7, border])]
+    assert allowed_rows(state, opened) == [inner | {opening}, set(range(VOCAB)), set(range(VOCAB)), inner]
+    inside = state.extend(tree([(-1, brace), (0, quote), (0, 9)]), None)
+    assert all('{"name": "'.startswith(TOKENIZER.decode(path)) for path in inside.paths())
+    rows = allowed_rows(state, inside)
+    assert rows[0] == inner | {opening}
+    assert rows[1:] == allowed(begin("schema"), inside)[1:]
+    assert allowed_rows(state, EMPTY) == [inner | {opening}]
+    state.accept([opening, opening])  # the second one is thought, like all else
+    assert allowed_rows(state, EMPTY) == [set(range(VOCAB))]
+    other = constraint.begin(max_nodes=8, costs=lambda: None)
+    other.accept([brace])
+    assert opening not in allowed_rows(other, EMPTY)[0]
+
+
+def allowed_rows(state, draft) -> list[set[int]]:
+    """As ``allowed``, of a state that may give a tensor."""
+    rows = state.allowed(draft, torch.zeros(len(draft) + 1, VOCAB))
+    each = (
+        rows[node + 1] if isinstance(rows, torch.Tensor) else rows(node) for node in range(-1, len(draft))
+    )
+    return [set((row == 0).nonzero()[:, 0].tolist()) for row in each]
+
+
 def test_nothing_is_drafted_across_the_border():
     """Before: any draft, cut behind the border, whose row is masked already; behind it the inner constraint."""
     border, brace = TOKENIZER.special_tokens["<|im_start|>"], TOKENIZER.encode("{")[0]

@@ -10,6 +10,7 @@ import torch
 from engine.tiny import TOKENIZER, tokenizer
 
 from suffixspec.engine.turn import Turn
+from suffixspec.text import Tokenizer
 
 HERMES = """
 {%- if tools -%}<|im_start|>tools
@@ -47,22 +48,24 @@ def call_of(arguments: str, name: str = "ls") -> str:
 
 
 @contextlib.contextmanager
-def scripted(script: dict[str, str]) -> Iterator[None]:
+def scripted(
+    script: dict[str, str], *, tokenizer: Tokenizer = TOKENIZER, header: str = "<|im_start|>assistant\n"
+) -> Iterator[None]:
     """While this is open, a turn whose last message is a key of ``script`` is answered with its text.
 
     The tiny model runs all the same, so that the KV is real: only its logits are replaced, behind a prompt that
     ends with the key. All other turns are its own.
     """
-    headers = {f"{key}<|im_end|>\n<|im_start|>assistant\n": text for key, text in script.items()}
+    headers = {f"{key}<|im_end|>\n{header}": text for key, text in script.items()}
     forward = Turn.forward
 
     def replaced(turn: Turn, token_ids: torch.Tensor, parents: torch.Tensor) -> torch.Tensor:
         logits = forward(turn, token_ids, parents)
-        prompt = TOKENIZER.decode(turn.prompt_ids.tolist())
+        prompt = tokenizer.decode(turn.prompt_ids.tolist())
         text = next((text for end, text in headers.items() if prompt.endswith(end)), None)
         if text is None:
             return logits
-        wanted = TOKENIZER.encode(text + "<|im_end|>")
+        wanted = tokenizer.encode(text + "<|im_end|>")
         output = turn.generation.token_ids
         paths: list[list[int]] = []
         for i, parent in enumerate(parents.tolist()):

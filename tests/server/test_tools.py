@@ -1,11 +1,17 @@
 """Calls of tools and reasoning over the three chat APIs, and loops of turns with them."""
 
 import json
+import sys
 
 import pytest
+import tokenizers
+from engine.tiny import CHATML, MERGES, TOKENIZER, VOCAB, tokenizer
+from tokenizers import decoders, models, pre_tokenizers
+
+from suffixspec.text import Tokenizer
 
 from .harness import GREEDY, Running, user
-from .scripts import HERMES_TOKENIZER, LS, call_of, scripted
+from .scripts import HERMES, HERMES_TOKENIZER, LS, call_of, scripted
 
 MODEL = "tiny"
 ARGUMENTS = '{"path":  "/tmp"}'  # two spaces: what a client makes of it and writes anew has one
@@ -296,3 +302,218 @@ def test_arguments_that_a_client_changed_are_taken_as_they_come(tiny_target):
             (session,) = running.engine._sessions.values()
             shown = HERMES_TOKENIZER.decode(session.prompt_ids.tolist())
             assert (ARGUMENTS if value == {"path": "/tmp"} else json.dumps(value)) in shown
+
+
+# -- calls that are required, and one at a time -----------------------------------------------------------------
+
+PARAMETERS = {
+    "type": "object",
+    "properties": {"path": {"enum": ["/", "/tmp"]}, "all": {"type": "boolean"}},
+    "required": ["path", "all"],
+}
+
+
+def forced(running, api: str, how: str, *, parameters=PARAMETERS, stream=False, **more):
+    """(name, arguments) of each call, and the response's headers, of a model that would not call by itself."""
+    function = {"name": "ls", "parameters": parameters}
+    other = {"name": "cat", "parameters": PARAMETERS}
+    body = {"model": MODEL, "temperature": 1, "stream": stream}
+    if api == "chat":
+        path, body["messages"] = "/v1/chat/completions", [user("x")]
+        body["tools"] = [{"type": "function", "function": one} for one in (function, other)]
+        body["tool_choice"] = "required" if how == "any" else {"type": "function", "function": {"name": "ls"}}
+    elif api == "responses":
+        path, body["input"] = "/v1/responses", "x"
+        body["tools"] = [{"type": "function", **one} for one in (function, other)]
+        body["tool_choice"] = "required" if how == "any" else {"type": "function", "name": "ls"}
+    else:
+        path, body["messages"], body["max_tokens"] = "/v1/messages", [user("x")], 300
+        body["tools"] = [
+            {"name": one["name"], "input_schema": one["parameters"]} for one in (function, other)
+        ]
+        body["tool_choice"] = {"type": "any"} if how == "any" else {"type": "tool", "name": "ls"}
+    status, headers, answer = running.ask(path, body | more)
+    assert status == 200, answer
+    if stream:
+        return streamed_calls(api, answer), headers
+    if api == "chat":
+        (choice,) = answer["choices"]
+        calls = choice["message"].get("tool_calls") or []
+        assert (choice["finish_reason"] == "tool_calls") == bool(calls)
+        return [
+            (call["function"]["name"], json.loads(call["function"]["arguments"])) for call in calls
+        ], headers
+    if api == "responses":
+        calls = [item for item in answer["output"] if item["type"] == "function_call"]
+        return [(call["name"], json.loads(call["arguments"])) for call in calls], headers
+    return [
+        (block["name"], block["input"]) for block in answer["content"] if block["type"] == "tool_use"
+    ], headers
+
+
+def streamed_calls(api: str, text: str) -> list:
+    events = [json.loads(line[6:]) for line in text.splitlines() if line.startswith("data: {")]
+    named: dict[int, list[str]] = {}
+    for event in events:
+        if api == "chat":
+            for piece in event["choices"][0]["delta"].get("tool_calls") or ():
+                named.setdefault(piece["index"], [piece["function"].get("name"), ""])
+                named[piece["index"]][1] += piece["function"].get("arguments") or ""
+        elif event["type"] == "response.function_call_arguments.done":
+            named[event["output_index"]] = [event["name"], event["arguments"]]
+        elif event["type"] == "content_block_start" and event["content_block"]["type"] == "tool_use":
+            named[event["index"]] = [event["content_block"]["name"], ""]
+        elif event["type"] == "content_block_delta" and event["delta"]["type"] == "input_json_delta":
+            named[event["index"]][1] += event["delta"]["partial_json"]
+    return [(name, json.loads(arguments)) for name, arguments in named.values()]
+
+
+@pytest.mark.parametrize("api", ["chat", "responses", "messages"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_required_call_is_made(hermes, api, stream):
+    """A model of random weights calls a tool that there is, or the one that was named, by its schema."""
+    pytest.importorskip("xgrammar")
+    for how, names in (("any", {"ls", "cat"}), ("named", {"ls"})):
+        for _ in range(3):
+            ((name, arguments),), headers = forced(hermes, api, how, stream=stream)
+            assert name in names
+            assert set(arguments) == {"path", "all"}
+            assert arguments["path"] in {"/", "/tmp"}
+            assert "x-suffixspec-ignored" not in headers
+
+
+def test_a_required_call_goes_before_a_response_format(hermes):
+    """A call has no content that could be bound; a malformed format is an error all the same."""
+    pytest.importorskip("xgrammar")
+    ((name, _),), _ = forced(hermes, "chat", "named", response_format={"type": "json_object"})
+    assert name == "ls"
+    body = {
+        "messages": [user("x")],
+        "tools": [LS],
+        "tool_choice": "required",
+        "response_format": {"type": "x"},
+    }
+    assert hermes.ask("/v1/chat/completions", body)[0] == 400
+
+
+def test_a_schema_that_cannot_be_compiled_leaves_arguments_free(hermes):
+    """The call is made all the same, with some object; the header says so."""
+    pytest.importorskip("xgrammar")
+    odd = {"type": "object", "properties": {"a": {"type": "unicorn"}}}
+    for how in ("any", "named"):
+        ((name, arguments),), headers = forced(
+            hermes, "chat", how, parameters=odd, temperature=0, max_tokens=600, logit_bias={"125": 5}
+        )
+        assert name in {"ls", "cat"}
+        assert isinstance(arguments, dict)
+        assert headers["x-suffixspec-ignored"] == "tools.function.parameters"
+
+
+def test_without_the_extra_a_required_call_is_looked_for(tiny_target, monkeypatch):
+    """No grammar: a free output, and the header says that the choice was not enforced."""
+    monkeypatch.setitem(sys.modules, "xgrammar", None)
+    with Running(tiny_target, tokenizer=tokenizer(HERMES)) as running:
+        for api, most in (
+            ("chat", "max_tokens"),
+            ("responses", "max_output_tokens"),
+            ("messages", "max_tokens"),
+        ):
+            calls, headers = forced(running, api, "any", **{most: 5})
+            assert calls == []
+            assert headers["x-suffixspec-ignored"] == "tool_choice"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_one_call_at_most_where_parallel_calls_are_ruled_out(hermes, stream):
+    """The output ends where the second call would begin, over all three APIs; else both calls come."""
+    bodies = {
+        "/v1/chat/completions": {"messages": [user("twice")], "tools": [LS], "parallel_tool_calls": False},
+        "/v1/responses": {"input": "twice", "tools": [RESPONSES_LS], "parallel_tool_calls": False},
+        "/v1/messages": {
+            "messages": [user("twice")],
+            "tools": [MESSAGES_LS],
+            "max_tokens": 200,
+            "tool_choice": {"type": "auto", "disable_parallel_tool_use": True},
+        },
+    }
+    for path, body in bodies.items():
+        api = path.rpartition("/")[2].replace("completions", "chat")
+        several = {name: body[name] for name in body if name not in {"parallel_tool_calls", "tool_choice"}}
+        for single, asked in ((True, body), (False, several)):
+            status, headers, answer = hermes.ask(path, {"model": MODEL, **GREEDY, "stream": stream, **asked})
+            assert status == 200, answer
+            assert "x-suffixspec-ignored" not in headers
+            if stream:
+                assert [name for name, _ in streamed_calls(api, answer)] == ["ls", "cat"][
+                    : 1 if single else 2
+                ]
+            elif api == "chat":
+                (choice,) = answer["choices"]
+                assert len(choice["message"]["tool_calls"]) == (1 if single else 2)
+                assert choice["finish_reason"] == "tool_calls"
+                assert choice["message"]["content"] is None
+                whole = len(TOKENIZER.encode(SCRIPT["twice"]))
+                assert (answer["usage"]["completion_tokens"] < whole) == single, (
+                    "it is not written to its end"
+                )
+            elif api == "responses":
+                assert [item["type"] for item in answer["output"]] == ["function_call"] * (1 if single else 2)
+            else:
+                assert [block["type"] for block in answer["content"]] == ["tool_use"] * (1 if single else 2)
+                assert answer["stop_reason"] == "tool_use"
+
+
+# -- a form behind the reasoning --------------------------------------------------------------------------------
+
+FORM = {
+    "type": "json_schema",
+    "json_schema": {
+        "name": "x",
+        "schema": {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]},
+    },
+}
+ANSWER = '{"a": true}'
+
+
+@pytest.mark.parametrize(
+    ("header", "script", "reasoning"),
+    [
+        ("", f"<think>hm, 12</think>{ANSWER}", "hm, 12"),
+        ("<think>\n", f"hm, 12</think>{ANSWER}", "hm, 12"),
+        ("", ANSWER, None),
+        ("<think>\n\n</think>\n\n", ANSWER, None),
+    ],
+    ids=["the model opens it", "the prompt opens it", "there is none", "the prompt has closed it"],
+)
+def test_a_form_begins_behind_the_reasoning(tiny_target, header, script, reasoning):
+    """What is thought is free, and the answer behind it follows the schema, forced tokens drafted."""
+    pytest.importorskip("xgrammar")
+    thinking = reasoner(header)
+    assert thinking.vocab_size == VOCAB
+    # What the model wants to write last is no JSON: without the form the answer would be that.
+    script = script.replace(ANSWER, ANSWER + " no")
+    answers = scripted({"go": script}, tokenizer=thinking, header=f"<|im_start|>assistant\n{header}")
+    with Running(tiny_target, tokenizer=thinking) as running, answers:
+        body = {"model": MODEL, "messages": [user("go")], "max_tokens": 60, "temperature": 0}
+        _, _, free = running.ask("/v1/chat/completions", body)
+        assert free["choices"][0]["message"]["content"] == f"{ANSWER} no"
+        status, _, bound = running.ask("/v1/chat/completions", body | {"response_format": FORM})
+        assert status == 200, bound
+        message = bound["choices"][0]["message"]
+        assert message["content"] == ANSWER
+        assert message.get("reasoning_content") == reasoning
+
+
+def reasoner(header: str):
+    """A tokenizer with the marks of reasoning, as many tokens as the tiny model has, and what a reply begins with."""
+    vocab = {char: index for index, char in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    merges = [tuple(merge.split()) for merge in MERGES[:-2]]
+    for pair in merges:
+        vocab["".join(pair)] = len(vocab)
+    backend = tokenizers.Tokenizer(models.BPE(vocab, merges))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    backend.add_tokens(["<think>", "</think>"])
+    backend.add_special_tokens(["<|im_start|>", "<|im_end|>"])
+    template = CHATML.replace("<|im_start|>assistant\n", "<|im_start|>assistant\n" + header)
+    return Tokenizer(backend, name="thinker", template=template, special={"eos_token": "<|im_end|>"})
