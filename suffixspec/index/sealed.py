@@ -372,7 +372,9 @@ class SealedCursor:
             TypeError: not integers.
             ValueError: not one-dimensional, or above 2**31 - 1.
         """
-        fed = as_tokens(tokens, allow_negative=True)
+        self._feed(as_tokens(tokens, allow_negative=True))
+
+    def _feed(self, fed: NDArray[np.int32]) -> None:
         if fed.shape[0] > _FED:
             fed = fed[-_FED:]
             self.reset()

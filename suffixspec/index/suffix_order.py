@@ -12,8 +12,8 @@ from suffixspec.native import suffix_array as native
 
 Stop = Callable[[], bool]
 
-SLICE = 1 << 21
-"""Positions that a kernel works on between two looks at ``stop``: up to some 0.2 s."""
+SLICE = 1 << 20
+"""Positions that a kernel works on between two looks at ``stop``: some 0.1 s."""
 _DENSE = 1 << 24  # token ids up to which ranks come from a table
 
 
