@@ -1,18 +1,11 @@
 """Compiled and interpreted kernels do the same, down to the node that a match rests at."""
 
-import json
-import os
-import subprocess
-import sys
-from pathlib import Path
-
-import numba
 import numpy as np
 
 from suffixspec.index.ngram_index import NgramIndex
 from suffixspec.index.suffix_tree import SuffixTree
 
-ROOT = Path(__file__).resolve().parents[2]
+from .other_mode import assert_other_mode_agrees
 
 
 def transcript(seed: int) -> list:
@@ -40,23 +33,4 @@ def transcript(seed: int) -> list:
 
 def test_compiled_and_interpreted_runs_agree():
     """The other mode, in a process of its own, gives the same matches, counts and sizes for the same seeds."""
-    code = (
-        "import json, sys; sys.path[:0] = sys.argv[1:]\n"
-        "import numba\n"
-        "from index.test_parity import transcript\n"
-        "print(json.dumps([bool(numba.config.DISABLE_JIT), [transcript(seed) for seed in range(4)]]))"
-    )
-    interpreted = bool(numba.config.DISABLE_JIT)
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(ROOT), str(ROOT / "tests")],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "0" if interpreted else "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    their_mode, theirs = json.loads(done.stdout)
-    assert their_mode != interpreted
-    for seed in range(4):
-        for step, (mine, other) in enumerate(zip(transcript(seed), theirs[seed], strict=True)):
-            assert mine == other, f"seed {seed}, entry {step}"
+    assert_other_mode_agrees(transcript, "test_parity", 4)

@@ -1,14 +1,9 @@
 """The sealed index answers as its definition says, and its file is whole or refused."""
 
 import itertools
-import json
-import os
 import struct
-import subprocess
-import sys
 import threading
 import zlib
-from pathlib import Path
 
 import numba
 import numpy as np
@@ -21,9 +16,9 @@ from suffixspec.index.sealed import SealedIndex, StoppedError
 from suffixspec.index.suffix_order import shared_prefixes, suffix_array
 from suffixspec.native import sealed as native
 
+from .other_mode import assert_other_mode_agrees
 from .sealed_oracle import ListText
 
-ROOT = Path(__file__).resolve().parents[2]
 LARGEST = 2**31 - 1
 INTERPRETED = bool(numba.config.DISABLE_JIT)
 
@@ -548,21 +543,4 @@ def transcript(seed: int) -> list:
 
 def test_compiled_and_interpreted_kernels_agree():
     """The other mode, in a process of its own, gives the same arrays and contexts for the same seeds."""
-    code = (
-        "import json, sys; sys.path[:0] = sys.argv[1:]\n"
-        "import numba\n"
-        "from index.test_sealed import transcript\n"
-        "print(json.dumps([bool(numba.config.DISABLE_JIT), [transcript(seed) for seed in range(3)]]))"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, str(ROOT), str(ROOT / "tests")],
-        env={**os.environ, "NUMBA_DISABLE_JIT": "0" if INTERPRETED else "1"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    their_mode, theirs = json.loads(done.stdout)
-    assert their_mode != INTERPRETED
-    for seed in range(3):
-        assert theirs[seed] == transcript(seed), f"seed {seed}"
+    assert_other_mode_agrees(transcript, "test_sealed", 3)
