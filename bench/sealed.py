@@ -8,6 +8,7 @@ passes the least counts. Cold means that the system was asked to drop the file's
 """
 
 import argparse
+import json
 import os
 import resource
 import sys
@@ -43,7 +44,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=5, help="passes, of which the least time counts")
     parser.add_argument("--seed", type=int, default=0, help="of the copies and of the samples")
     parser.add_argument("--folder", help="where the index is saved meanwhile (default: the temporary folder)")
-    parser.add_argument("-o", "--output", metavar="FILE.json")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE.json", help="where the run joins those of other numbers of tokens"
+    )
     args = parser.parse_args()
     document: dict[str, Any] = {
         "environment": environment.describe("bench.sealed", traces=[args.trace], seed=args.seed)
@@ -64,7 +67,15 @@ def main() -> None:
         document["contexts"] = contexts(opened, fed, args.repeats, args.seed)
         del opened
     show(document)
-    environment.save(args.output, document)
+    if args.output is not None:
+        environment.save(args.output, with_others(args.output, document))
+
+
+def with_others(path: str, document: dict[str, Any]) -> dict[str, Any]:
+    """The runs that a file holds already, by their number of tokens, and this one."""
+    held = json.loads(Path(path).read_text(encoding="utf-8")) if Path(path).exists() else {"runs": {}}
+    runs = held["runs"] | {str(document["build"]["tokens"]): document}
+    return {"runs": {tokens: runs[tokens] for tokens in sorted(runs, key=int)}}
 
 
 def sample_text(tokens: int | None, seed: int) -> NDArray[np.int32]:
@@ -109,9 +120,7 @@ def build(text: NDArray[np.int32]) -> tuple[dict[str, Any], SealedIndex]:
         "seconds": seconds,
         "cpu_seconds": cpu,
         "longest_wait_for_stop_s": float(np.diff(looks).max()),
-        "process_peak_bytes_per_token": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        * 1024
-        / len(index),
+        "process_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         "bytes": index.nbytes,
         "bytes_per_token": index.nbytes / len(index),
         "bytes_per_token_of": parts,
