@@ -133,8 +133,9 @@ class SealedIndex:
         Args:
             tokens: int [n], each below 2**31; a negative one ends a text, and nothing is matched across it.
             stop: asked several times a second whether to give up.
-            bytes_per_token: upper bound of the arrays, 16 KiB apart; at least 8. Where it is not enough, fewer
-                strings have records: the counts are the same, and take longer.
+            bytes_per_token: upper bound of the arrays, 16 KiB apart. Where it is not enough, fewer strings have
+                records: the counts are the same, and take longer. (8 for the text and its suffix array, and the
+                empty string's record, 12 per different token, are always there.)
             least: occurrences of a string that has a record, at least 2; more where the bytes do not suffice.
 
         Cost: O(n), about a second per million tokens; the GIL is released for nearly all of it. Up to 40 bytes
