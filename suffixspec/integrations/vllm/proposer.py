@@ -131,7 +131,7 @@ class Proposer:
         """Compile the kernels, or load them: half a minute on a machine's first start, else under a second."""
         # A drafter of its own: nothing of this is learned.
         session = IndexDrafter(max_nodes=self.drafter.max_nodes).session()
-        session.sync([1, 2, 3, 1, 2])
+        session.sync(np.arange(4096) ** 2 % 251)  # long enough for the tables to grow
         session.draft()
         session.accept(np.array([3, 1], np.int32))
         session.end_turn()

@@ -1,0 +1,88 @@
+"""The contract with vLLM itself, through its own factory. Skipped where vLLM is not installed."""
+
+import importlib.util
+import inspect
+
+import numpy as np
+import pytest
+
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("vllm") is None,
+    reason="NOT RUN: vLLM is not installed here; bench/vllm/run makes an environment with it and runs this",
+)
+
+
+@pytest.fixture(scope="module")
+def factory():
+    from vllm.v1.spec_decode.custom_class_proposer import create_custom_proposer
+
+    return create_custom_proposer
+
+
+def config(**given):
+    from .rig import vllm_config
+
+    made = vllm_config(**given)
+    made.speculative_config.model = "suffixspec.integrations.vllm.Proposer"
+    return made
+
+
+def test_vllm_makes_the_proposer_and_finds_what_it_calls(factory):
+    from .rig import Engine
+
+    proposer = factory(config())
+    proposer.load_model(None)
+    engine = Engine(proposer)
+    engine.add("r", [5, 6, 7] * 6, max_tokens=60, eos_token_id=None)
+    engine.run()
+    assert engine.longest > 0
+    proposer.close()
+
+
+def test_vllm_refuses_to_start_with_a_wrong_setting_and_names_those_there_are(factory):
+    with pytest.raises(RuntimeError, match="expected settings of suffixspec among cost"):
+        factory(config(settings={"unknown": 1}))
+
+
+def test_the_real_runner_has_every_hook(factory):
+    from vllm.v1.worker.gpu_input_batch import CachedRequestState, InputBatch
+    from vllm.v1.worker.gpu_model_runner import GPUModelRunner
+
+    from suffixspec.integrations.vllm import hooks
+
+    assert hooks.install() is None
+    assert hooks.install() is None
+    assert list(inspect.signature(GPUModelRunner.propose_draft_token_ids).parameters)[1] == "scheduler_output"
+    assert "self.requests" in inspect.getsource(GPUModelRunner.__init__)
+    assert isinstance(InputBatch.req_ids, property)
+    state = CachedRequestState(
+        req_id="r",
+        prompt_token_ids=[1, 2],
+        mm_features=[],
+        sampling_params=None,
+        generator=None,
+        block_ids=(),
+        num_computed_tokens=0,
+        output_token_ids=[],
+    )
+    assert hooks.missing_of_request(state) == []
+
+
+def test_vllms_own_sampling_parameters_are_understood(factory):
+    from vllm import SamplingParams
+
+    from suffixspec.integrations.vllm.live_request import end_ids, stop_ids
+
+    params = SamplingParams(stop_token_ids=[9], extra_args={"suffixspec_session": "x"})
+    params.update_from_generation_config({}, 2)
+    assert stop_ids(params) == {2, 9}
+    ignoring = SamplingParams(ignore_eos=True)
+    ignoring.update_from_generation_config({}, 2)
+    assert stop_ids(ignoring) == set()
+    assert end_ids(ignoring) == {2}
+
+
+def test_a_warm_up_with_empty_rows_is_answered(factory):
+    proposer = factory(config())
+    assert proposer.propose([[]] * 4, np.zeros(4, np.int32), np.zeros((4, 64), np.int32)) == [[]] * 4
+    proposer.close()
