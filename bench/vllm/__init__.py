@@ -1,0 +1,1 @@
+"""vLLM with and without drafts: checks end to end, and how fast."""
