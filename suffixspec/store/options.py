@@ -13,8 +13,8 @@ MODES = ("off", "session", "namespace")
 """What else ``--history`` may say, of a replay."""
 
 
-def add_history_options(parser: argparse.ArgumentParser) -> None:
-    """Where outputs are kept from one run to the next; see ``history_folder``."""
+def add_history_options(parser: argparse.ArgumentParser, *, namespace: bool = True) -> None:
+    """Where outputs are kept from one run to the next, see ``history_folder``, and for whom."""
     group = parser.add_argument_group("history")
     group.add_argument(
         "--history",
@@ -22,6 +22,8 @@ def add_history_options(parser: argparse.ArgumentParser) -> None:
         help=f"keep outputs in this folder, and draft from those of earlier runs; {SAVED!r}: the folder of this "
         "user (default: nothing is kept; suffixspec history --help says more)",
     )
+    if not namespace:
+        return
     group.add_argument(
         "--namespace", default="default", metavar="NAME", help="who shares a history (default: default)"
     )
