@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from suffixspec.engine.options import add_model_options, load_engine, positive
 from suffixspec.errors import InputError, MissingExtraError
+from suffixspec.store.options import add_history_options
 from suffixspec.text.visible import note
 
 if TYPE_CHECKING:
@@ -35,6 +36,8 @@ examples:
       -d '{"model": "any", "messages": [{"role": "user", "content": "Hello"}]}'
   SUFFIXSPEC_API_KEY=secret suffixspec serve --host 0.0.0.0
       for other machines: with a key
+  suffixspec serve --history saved
+      draft from what earlier runs wrote, each namespace from its own
   suffixspec serve --record calls.jsonl
       keep what agents ask, for suffixspec replay
 
@@ -75,6 +78,12 @@ def add_parser(subparsers: Any) -> None:
         ("--waiting", 64, "N", "requests that wait; more are refused with 429"),
         ("--sessions", 32, "N", "agent loops that are kept; the least recently used leaves first"),
         ("--idle-seconds", 600, "S", "a loop without requests for so long may be closed for another"),
+        (
+            "--publish-seconds",
+            30,
+            "S",
+            "what a loop wrote is history for others after so long without requests",
+        ),
         ("--request-seconds", 1800, "S", "longest time for a request"),
         ("--shutdown-seconds", 30, "S", "for requests under way when the server is told to stop"),
         ("--max-body-mib", 16, "N", "longest body of a request"),
@@ -89,6 +98,7 @@ def add_parser(subparsers: Any) -> None:
     )
     parser.add_argument("--record", metavar="FILE", help="append every call to FILE, for suffixspec replay")
     add_model_options(parser)
+    add_history_options(parser, namespace=False)
     parser.set_defaults(run=run)
 
 
@@ -102,6 +112,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         import starlette  # noqa: F401
 
+        from suffixspec.server.apart_drafter import ApartDrafter
         from suffixspec.server.http_server import HttpServer
         from suffixspec.server.service import Service
     except ImportError as error:
@@ -119,7 +130,8 @@ def run(args: argparse.Namespace) -> int:
         recorder = Recorder(args.record)
     server_socket = listen(args.host, args.port)  # before the model is loaded: an address in use is told now
     port = server_socket.getsockname()[1]
-    service = Service(load_engine(args), settings, recorder=recorder)
+    engine = load_engine(args, drafter=ApartDrafter(max_nodes=args.max_nodes))
+    service = Service(engine, settings, recorder=recorder)
     for line in introduction(service, args.host, port):
         note(line)
     server = HttpServer(service, host=args.host, port=port)
@@ -129,6 +141,7 @@ def run(args: argparse.Namespace) -> int:
         note("stopped")
     finally:
         server_socket.close()
+        engine.close()
         if recorder is not None:
             recorder.close()
     return 0
@@ -158,6 +171,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         shutdown_seconds=float(args.shutdown_seconds),
         sessions=max(args.sessions, args.active),
         idle_seconds=float(args.idle_seconds),
+        publish_seconds=float(args.publish_seconds),
         drafting=not args.no_draft,
         sampling=sampling,
         ignore_unknown_fields=args.ignore_unknown_fields,
@@ -175,13 +189,14 @@ def introduction(service: Service, host: str, port: int) -> list[str]:
         drafts += ", not sized by cost"
     sampling = ", ".join(f"{name} {value:g}" for name, value in settings.sampling.items())
     context = "unbounded" if service.context is None else f"{service.context:,} tokens"
+    saved = "" if engine.saved is None else f"; history in {engine.saved.store.path}"
     access = f"{len(settings.api_keys)} API keys" if service.gate.closed else "no API key needed"
     lines = [
         f"model {service.model_name}: {target.dtype} on {target.device}, context {context}, "
         f"KV {engine.branches.budget_bytes / (1 << 30):.1f} GiB; drafts {drafts}",
         f"defaults of requests: {sampling}; {settings.most_active} requests take turns, "
         f"{settings.most_waiting} wait, {settings.request_seconds:g} s each, {settings.sessions} loops kept; "
-        f"{access}" + ("" if service.recorder is None else f"; recorded in {service.recorder.path}"),
+        f"{access}{saved}" + ("" if service.recorder is None else f"; recorded in {service.recorder.path}"),
     ]
     if not service.gate.closed and not _is_loopback(host):
         lines.append(

@@ -163,6 +163,7 @@ class Scheduler:
                 if not self._advance(running):
                     self._take_out(running)
             self._tell_busy()
+            self._sessions.tend()
         self._sessions.close()
 
     def _tell_busy(self) -> None:
@@ -171,7 +172,7 @@ class Scheduler:
         self._told_at = now
 
     def _take_in(self) -> bool:
-        """Let calls in that there is room for, and wait where there is nothing to do; False: the end."""
+        """Let calls in that there is room for, and wait while there is nothing to do; False: the end."""
         with self._changed:
             while True:
                 if self._closes is not None:
@@ -186,7 +187,10 @@ class Scheduler:
                 if self._active:
                     return True
                 self._tell_busy()
-                self._changed.wait()
+                due = self._sessions.due
+                if due is not None and due <= time.monotonic():
+                    return True
+                self._changed.wait(None if due is None else due - time.monotonic())
                 self._told_at = time.perf_counter()
 
     def _refuse_late(self) -> None:

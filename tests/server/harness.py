@@ -15,6 +15,7 @@ from engine.tiny import EOS, TOKENIZER, CountingTarget
 
 from suffixspec.engine import Engine
 from suffixspec.engine.turn import Turn
+from suffixspec.server.apart_drafter import ApartDrafter
 from suffixspec.server.command import listen
 from suffixspec.server.http_server import HttpServer
 from suffixspec.server.service import Service
@@ -37,7 +38,8 @@ class Running:
 
     def __init__(self, target: CountingTarget, settings: Settings | None = None, **more: Any) -> None:
         recorder, tokenizer = more.pop("recorder", None), more.pop("tokenizer", TOKENIZER)
-        self.engine = Engine(target, tokenizer, **{"kv_bytes": 1 << 26, "prefill_chunk": 64, **more})
+        options = {"kv_bytes": 1 << 26, "prefill_chunk": 64, "drafter": ApartDrafter(max_nodes=32)}
+        self.engine = Engine(target, tokenizer, **{**options, **more})
         self.service = Service(self.engine, settings or Settings(), recorder=recorder)
         self.http = HttpServer(self.service)
         self._socket = listen("127.0.0.1", 0)

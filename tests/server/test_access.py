@@ -55,8 +55,7 @@ def test_a_refused_key_is_not_repeated(locked):
 def test_another_namespace_is_as_if_nobody_had_been_there(tiny_target, other):
     """After one namespace's calls and its history, another's same call finds what it finds on a fresh server.
 
-    No KV, and no token more is drafted right. (How many are drafted depends on what was learned about how far
-    repeats go, which all share.)
+    No KV, and neither one token more drafted nor one more drafted right: what was learned is a trace too.
     """
     settings = Settings(api_keys=KEYS, sessions=1, most_active=1)
     with Running(tiny_target, settings) as running:
@@ -71,7 +70,7 @@ def test_another_namespace_is_as_if_nobody_had_been_there(tiny_target, other):
     assert warm.timings["draft_n_accepted"] > fresh.timings["draft_n_accepted"], (
         "the test would not notice a leak"
     )
-    told = ("cache_n", "prompt_n", "predicted_n", "draft_n_accepted")
+    told = ("cache_n", "prompt_n", "predicted_n", "draft_n", "draft_n_accepted")
     assert {name: again.timings[name] for name in told} == {name: fresh.timings[name] for name in told}
     assert again.usage.prompt_tokens_details.cached_tokens == 0
 

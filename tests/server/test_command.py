@@ -19,6 +19,7 @@ from suffixspec.engine import Engine
 from suffixspec.errors import InputError
 from suffixspec.server.command import introduction, listen, settings_of
 from suffixspec.server.service import Service
+from suffixspec.store import HistoryStore
 
 # A server over the tiny model, by the command's own run().
 PROGRAM = """
@@ -27,7 +28,9 @@ from engine.tiny import TOKENIZER, target
 from suffixspec import cli
 from suffixspec.engine import Engine
 import suffixspec.server.command as command
-command.load_engine = lambda args: Engine(target(), TOKENIZER, kv_bytes=1 << 26, max_nodes=args.max_nodes)
+command.load_engine = lambda args, **more: Engine(
+    target(), TOKENIZER, kv_bytes=1 << 26, max_nodes=args.max_nodes, history_store=args.history, **more
+)
 sys.exit(cli.main(sys.argv[1:]))
 """
 
@@ -91,7 +94,9 @@ def test_options_become_settings(tmp_path, monkeypatch):
 )
 def test_what_cannot_be_is_told_before_a_model_is_loaded(monkeypatch, capsys, arguments, says):
     """Status 2 and a sentence."""
-    monkeypatch.setattr("suffixspec.server.command.load_engine", lambda _: pytest.fail("it was loaded"))
+    monkeypatch.setattr(
+        "suffixspec.server.command.load_engine", lambda *_, **__: pytest.fail("it was loaded")
+    )
     monkeypatch.delenv("SUFFIXSPEC_API_KEY", raising=False)
     assert cli.main(["serve", "--port", "0", *arguments]) == 2
     assert says in capsys.readouterr().err
@@ -155,11 +160,12 @@ def test_the_start_says_what_is_in_effect(tiny_target):
 
 
 def test_the_process_serves_and_stops(tmp_path):
-    """Started as a user would: the ready line, an answer, a recording, and status 0 after Ctrl-C."""
+    """Started as a user would: the ready line, an answer, a recording, status 0 after Ctrl-C, and a history."""
     tests = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # noqa: PTH100, PTH120
-    record = tmp_path / "calls.jsonl"
+    record, history = tmp_path / "calls.jsonl", tmp_path / "history"
+    options = ("--port", "0", "--record", str(record), "--history", str(history))
     with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, "serve", "--port", "0", "--record", str(record)],
+        [sys.executable, "-c", PROGRAM, "serve", *options],
         stderr=subprocess.PIPE,
         env=os.environ | {"PYTHONPATH": tests},
         text=True,
@@ -171,7 +177,7 @@ def test_the_process_serves_and_stops(tmp_path):
         url = re.search(r"OPENAI_BASE_URL=(\S+)", line)
         assert url is not None, line
         request = urllib.request.Request(
-            f"{url[1]}/completions", b'{"prompt": "x", "max_tokens": 1}', {"content-type": "application/json"}
+            f"{url[1]}/completions", b'{"prompt": "x", "max_tokens": 3}', {"content-type": "application/json"}
         )
         with urllib.request.urlopen(request, timeout=600) as response:
             assert b'"text_completion"' in response.read()
@@ -180,3 +186,8 @@ def test_the_process_serves_and_stops(tmp_path):
         assert process.wait(600) == 0, rest
     assert "Traceback" not in rest
     assert record.read_text().count("\n") == 1
+    with HistoryStore(history, tokenizer=TOKENIZER) as store:
+        (record_kept,) = [
+            one for info in store.log("default").segments() for one in store.log("default").read(info)
+        ]
+    assert 1 <= len(record_kept.tokens) <= 3

@@ -1,11 +1,14 @@
 """Which session a call belongs to."""
 
+import time
+
 import numpy as np
 import pytest
-from engine.tiny import TOKENIZER
+from engine.tiny import EOS, TOKENIZER
 
 from suffixspec.engine import Engine
 from suffixspec.engine.prompt import render_prompt
+from suffixspec.index.history import CONTEXT
 from suffixspec.server.call import Prompt
 from suffixspec.server.sessions import Sessions, hints_of
 from suffixspec.server.system_prompt import without_billing_line
@@ -133,6 +136,46 @@ def test_sessions_are_bounded_and_become_history(engine):
         sessions.lend("default", prompt_of(user("four"))),
     ):
         assert len(sessions) == 3, "lent sessions are not closed"
+
+
+def history_of(engine) -> int:
+    """Tokens of the namespace's history, what stands before outputs included."""
+    history = engine.drafter.history
+    return len(history.index("default")) if "default" in history else 0
+
+
+def test_what_a_session_wrote_is_history_for_others_before_it_is_closed(engine):
+    """Idle long enough: published once, with its branches kept; only what it writes later is added later."""
+    sessions = Sessions(engine, publish_seconds=3600.0)
+    messages = [user("one")]
+    name, reply = call(sessions, *messages)
+    sessions.tend()
+    assert history_of(engine) == 0, "not yet: it may go on at once"
+    (loop,) = sessions._loops["default"]
+    loop.used -= 4000
+    assert sessions.due < time.monotonic()
+    sessions.tend()
+    first = history_of(engine)
+    assert first > len(reply.token_ids)
+    assert sessions.due is None
+    sessions.tend()
+    assert history_of(engine) == first
+    again, later = call(sessions, *messages, reply.message, user("two"))
+    assert again == name
+    assert later.cached_tokens >= reply.prompt_tokens
+    sessions.close()
+    assert 0 < history_of(engine) - first <= len(later.token_ids) + CONTEXT + 1, "no text is there twice"
+
+
+def test_another_session_drafts_from_what_was_published(engine):
+    """A second loop writes what the first one wrote: it takes fewer steps once the first one is published."""
+    sessions = Sessions(engine, publish_seconds=0.0)
+    more = {"max_tokens": 24, "logit_bias": {EOS: -100.0}}
+    with sessions.lend("default", prompt_of(user("one"))) as one:
+        one.chat([user("one")], **more)
+    before = engine.session("before").chat([user("one")], **more).counts.steps
+    sessions.tend()
+    assert engine.session("behind").chat([user("one")], **more).counts.steps < before
 
 
 def test_sessions_that_were_idle_for_long_leave_for_a_new_one(engine):
