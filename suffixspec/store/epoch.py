@@ -34,13 +34,14 @@ class Forgotten:
 
     epoch: int
     time: float
-    namespace: str
+    namespace: str | None
+    """None: in all."""
     session: str | None = None
     before: float | None = None
 
     def covers(self, namespace: str, record: Record) -> bool:
         """Whether a record that has not reached the disk yet was to be forgotten with the rest."""
-        return namespace == self.namespace and record.time <= self.time and self.matches(record)
+        return self.namespace in {None, namespace} and record.time <= self.time and self.matches(record)
 
     def matches(self, record: Record) -> bool:
         """Whether a record of that namespace is meant."""
@@ -130,10 +131,17 @@ class Epoch:
     def _read(self) -> list[Forgotten]:
         return [Forgotten(**entry) for entry in json.loads(self._entries.read_bytes())]
 
-    def advance(self, namespace: str, session: str | None, before: float | None) -> int:
-        """Raise the epoch and say what for; the new epoch. The caller holds ``lock``."""
+    def advance(self, namespace: str | None, session: str | None, before: float | None) -> int:
+        """Raise the epoch and say what for; the new epoch. The caller holds ``lock``.
+
+        Args:
+            namespace: its name; None for all.
+            session: only of this one.
+            before: only what is older.
+        """
         epoch = self.value + 1
-        entry = Forgotten(epoch, time.time(), namespace, session and digest(session), before)
+        space = None if namespace is None else digest(namespace)
+        entry = Forgotten(epoch, time.time(), space, session and digest(session), before)
         kept: list[Forgotten] = []
         with contextlib.suppress(OSError, ValueError, TypeError):
             kept = self._read()

@@ -106,7 +106,7 @@ class HistoryStore:
         self._logs: dict[str, NamespaceLog] = {}
         self._logs_lock = threading.Lock()
         self.attached: WeakSet[Any] = WeakSet()
-        """What drafts from this store in this process; each has ``catch_up()``."""
+        """What drafts from this store in this process; each has ``catch_up()`` and ``close()``."""
 
     # -- looking ----------------------------------------------------------------------------------------------
 
@@ -248,6 +248,9 @@ class HistoryStore:
             raise ValueError("expected a namespace, a session or a time before which to forget, got none")
         records = 0
         with self.epoch.lock:
+            if namespace is None:
+                # First: what is on no disk yet has no namespace to be found by, and is not written from now on.
+                self.epoch.advance(None, session, before)
             for name in self.names() if namespace is None else [namespace]:
                 log = self.log(name)
                 with log.lock:
@@ -256,7 +259,7 @@ class HistoryStore:
                     else:
                         records += log.rewrite(lambda one: not _is_meant(one, session, before))
                     # Still under the lock: nobody writes what was meant between the rewriting and the new epoch.
-                    self.epoch.advance(digest(name), session, before)
+                    self.epoch.advance(name, session, before)
             epoch = self.epoch.value
             for attached in list(self.attached):
                 attached.catch_up()
@@ -264,7 +267,9 @@ class HistoryStore:
         return ForgetReport(records, epoch, late)
 
     def close(self) -> None:
-        """Seal what was appended, and let go of the files. May be called again."""
+        """Seal what was appended, and let go of the files; what drafts from it is closed first. May be called again."""
+        for attached in list(self.attached):
+            attached.close()
         try:
             for log in self._all_logs():
                 log.close()

@@ -157,6 +157,24 @@ def test_what_is_not_written_yet_is_forgotten_too(tmp_path):
         saved.close()
 
 
+def test_what_no_disk_has_seen_is_forgotten_too(tmp_path):
+    """Everything of a history may still be in memory: a session is forgotten though no namespace is on disk yet."""
+    with opened(tmp_path) as store, opened(tmp_path) as writer:
+        saved = SavedHistory(store, IndexDrafter(), background=False)
+        secret = saved.session("n", "secret")
+        speak(secret, PROMPT, SECRET)
+        with saved._io:  # nothing is written meanwhile
+            secret.close()
+            live = saved.session("n", "live")
+            live.sync(np.array(PROMPT))
+            assert drafted(live)[:2] == SECRET[:2]
+            assert writer.names() == []
+            writer.forget(session="secret", timeout=0)
+            assert drafted(live) == []
+        saved.close()
+        assert list(store.records("n")) == []
+
+
 def wait_until(condition) -> None:
     deadline = time.monotonic() + 60
     while not condition():
@@ -207,7 +225,8 @@ def test_the_list_of_what_was_forgotten_tells_nothing(tmp_path):
     with opened(tmp_path) as store:
         store.append("tenant-x", [record(1, session="session-of-x")])
         store.forget(session="session-of-x", timeout=0)
-        (entry,) = store.epoch.forgotten(0)
+        everywhere, entry = store.epoch.forgotten(0)
+        assert everywhere.namespace is None
         assert (entry.namespace, entry.session) == (digest("tenant-x"), digest("session-of-x"))
         data = (tmp_path / "forgotten.json").read_bytes()
         assert b"tenant-x" not in data
@@ -216,5 +235,5 @@ def test_the_list_of_what_was_forgotten_tells_nothing(tmp_path):
         with pytest.raises(Exception, match="expected the list of what was forgotten"):
             store.epoch.forgotten(0)
         again = Epoch(tmp_path, files=QuickFiles())
-        assert again.value == 1
+        assert again.value == 2
         again.close()
