@@ -65,6 +65,7 @@ B_USED = 1  # pending branches
 B_WORDS = 2  # words written
 B_RECORDS = 3
 BUILD_FIELDS = 4
+SIZES = 1 << 12
 # Columns of its stack: one row per open interval.
 _DEPTH, _START, _RUN, _REF, _BASE = 0, 1, 2, 3, 4
 STACK_FIELDS = 5
@@ -99,10 +100,7 @@ def _write_branch(nodes, at, pending, k):
 
 @inlined
 def _record(sa, nodes, pending, chosen, base, used, lo, depth, words):
-    """Write a record of the branches ``pending[base:used]``; return the words written in all.
-
-    Without room in ``nodes`` (none), only counted.
-    """
+    """Write a record of the branches ``pending[base:used]``; return the words written in all."""
     # The TOP largest counts, of equal ones the smaller token first; tokens ascend in ``pending``.
     tops = 0
     for k in range(base, used):
@@ -118,39 +116,33 @@ def _record(sa, nodes, pending, chosen, base, used, lo, depth, words):
             chosen[i] = chosen[i - 1]
             i -= 1
         chosen[i] = k
-    write = nodes.shape[0] > 0
     at = words + HEADER
     for i in range(tops):
         k = int(chosen[i])
-        if write:
-            _write_branch(nodes, at, pending, k)
-        at += BRANCH
+        at = _write_branch(nodes, at, pending, k)
         pending[k, COUNT] = 0  # written
-    rest = 0
     for k in range(base, used):
         if pending[k, COUNT] > 0:
-            if write:
-                _write_branch(nodes, at, pending, k)
-            at += BRANCH
-            rest += 1
-    if write:
-        nodes[words + LO] = lo
-        nodes[words + POS] = sa[lo]
-        nodes[words + SHAPE] = (depth << TOP_BITS) | tops
-        nodes[words + REST] = rest
+            at = _write_branch(nodes, at, pending, k)
+    nodes[words + LO] = lo
+    nodes[words + POS] = sa[lo]
+    nodes[words + SHAPE] = (depth << TOP_BITS) | tops
+    nodes[words + REST] = used - base - tops
     return at
 
 
 @kernel
-def build(text, sa, lcp, nodes, stack, pending, chosen, state, least, start, stop):
+def build(text, sa, lcp, nodes, stack, pending, chosen, sizes, state, least, start, stop):
     """Write the records of all intervals that end within the slice of ``sa``; one pass, children first.
 
     Args:
         lcp: uint8 [m], tokens shared with the suffix before, at most ``MOST_DEPTH`` + 1.
-        nodes: none: the words are only counted.
+        nodes: none: the words are only added up in ``sizes``.
         stack: int32 [MOST_DEPTH + 3, STACK_FIELDS], zeros before the first slice.
         pending: int32 [state[B_USED] + stop - start + 2 at least, BRANCH].
         chosen: int32 [TOP], scratch.
+        sizes: int64 [SIZES]: words of all records by the number of occurrences, in the last entry also those of
+            more occurrences; in the first one the root's.
         state: int64 [BUILD_FIELDS]; (0, 0, 1, 0) before the first slice.
         least: occurrences of an interval that has a record.
         start: of the slice, 1 or where the last one stopped.
@@ -168,11 +160,15 @@ def build(text, sa, lcp, nodes, stack, pending, chosen, state, least, start, sto
             depth, lo, base = int(stack[top, _DEPTH]), int(stack[top, _START]), int(stack[top, _BASE])
             ref = _NO_RECORD
             if (i - lo >= least and depth <= MOST_DEPTH) or depth == 0:
-                ref = words
-                words = _record(sa, nodes, pending, chosen, base, used, lo, depth, words)
-                records += 1
-                if depth == 0 and nodes.shape[0] > 0:
-                    nodes[0] = ref
+                if nodes.shape[0] == 0:
+                    occurrences = 0 if depth == 0 else min(i - lo, SIZES - 1)
+                    sizes[occurrences] += HEADER + BRANCH * (used - base)
+                else:
+                    ref = words
+                    words = _record(sa, nodes, pending, chosen, base, used, lo, depth, words)
+                    records += 1
+                    if depth == 0:
+                        nodes[0] = ref
             used = base
             top -= 1
             if top >= 0 and int(stack[top, _DEPTH]) < shared:

@@ -158,14 +158,10 @@ class SealedIndex:
         sa = suffix_array(text, stop)
         lcp = shared_prefixes(text, sa, native.MOST_DEPTH + 1, stop)
         most_words = int((bytes_per_token * n - text.nbytes - sa.nbytes + _ROOM) / 4)
-        least = max(2, least)
-        while True:
-            words, records = _records(text, sa, lcp, np.zeros(0, np.int32), least, stop)
-            if words <= most_words or least > n:
-                break
-            least += (least + 1) // 2
+        sizes = _sizes(text, sa, lcp, stop)
+        least, words = _least(sizes, max(2, least), most_words)
         nodes = np.empty(words, np.int32)
-        _records(text, sa, lcp, nodes, least, stop)
+        records = _write(text, sa, lcp, nodes, least, stop)
         starts, at = [], _PAGE
         for array in (text, sa, nodes):
             starts.append(at)
@@ -408,15 +404,48 @@ def _context(row: NDArray[np.int32]) -> SealedContext:
     return SealedContext(int(row[0, native.LENGTH]), int(row[0, native.SEEN]), row)
 
 
-def _records(
+def _sizes(
+    text: NDArray[np.int32], sa: NDArray[np.int32], lcp: NDArray[np.uint8], stop: Callable[[], bool] | None
+) -> NDArray[np.int64]:
+    """Words that records take: int64 [SIZES], by the number of occurrences; the root's in the first entry."""
+    sizes = np.zeros(native.SIZES, np.int64)
+    _pass(text, sa, lcp, np.zeros(0, np.int32), sizes, 2, stop)
+    return sizes
+
+
+def _least(sizes: NDArray[np.int64], least: int, most_words: int) -> tuple[int, int]:
+    """Occurrences from which on the records fit, at least ``least``; and the words that they take with the root's."""
+    always = 1 + int(sizes[0])
+    above = np.cumsum(sizes[:0:-1])[::-1]  # entry i: of i + 1 occurrences or more
+    for i in range(least - 1, above.shape[0]):
+        if always + int(above[i]) <= most_words:
+            return i + 1, always + int(above[i])
+    return MOST_TOKENS, always
+
+
+def _write(
     text: NDArray[np.int32],
     sa: NDArray[np.int32],
     lcp: NDArray[np.uint8],
     nodes: NDArray[np.int32],
     least: int,
     stop: Callable[[], bool] | None,
-) -> tuple[int, int]:
-    """Write the records of strings seen ``least`` times, or count them where ``nodes`` is empty: (words, records)."""
+) -> int:
+    """Write the records of strings that occur ``least`` times; return how many."""
+    state = _pass(text, sa, lcp, nodes, np.zeros(native.SIZES, np.int64), least, stop)
+    return int(state[native.B_RECORDS])
+
+
+def _pass(
+    text: NDArray[np.int32],
+    sa: NDArray[np.int32],
+    lcp: NDArray[np.uint8],
+    nodes: NDArray[np.int32],
+    sizes: NDArray[np.int64],
+    least: int,
+    stop: Callable[[], bool] | None,
+) -> NDArray[np.int64]:
+    """Run the kernel over all slices; return its state."""
     stack = np.zeros((native.MOST_DEPTH + 3, native.STACK_FIELDS), np.int32)
     pending = np.empty((0, native.BRANCH), np.int32)
     chosen = np.zeros(native.TOP, np.int32)
@@ -429,8 +458,8 @@ def _records(
             grown = np.empty((needed + needed // 4, native.BRANCH), np.int32)
             grown[:used] = pending[:used]
             pending = grown
-        native.build(text, sa, lcp, nodes, stack, pending, chosen, state, least, first, last)
-    return int(state[native.B_WORDS]), int(state[native.B_RECORDS])
+        native.build(text, sa, lcp, nodes, stack, pending, chosen, sizes, state, least, first, last)
+    return state
 
 
 def _read_header(data: bytes, size: int, path: Path) -> _Header:

@@ -140,7 +140,8 @@ def _induce(
 ) -> None:
     """Sort all suffixes by those in ``lms``, whose order is right."""
     n = s.shape[0]
-    sa.fill(-1)
+    for first, last in slices(0, n, stop):  # memory that nobody has touched yet takes its time
+        sa[first:last] = -1
     for part in slices(0, lms.shape[0], stop):
         native.place(s, sa, smaller, lms, *part)
     heads = starts.copy()
