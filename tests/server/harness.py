@@ -98,7 +98,7 @@ class Running:
         finally:
             connection.close()
         json_type = got.get("content-type", "").startswith("application/json")
-        return response.status, got, json.loads(text) if json_type else text
+        return response.status, got, json.loads(text) if json_type and text else text
 
     def plain(self, prompt_ids: Any, **options: Any) -> Any:
         """What plain decoding writes."""
