@@ -14,6 +14,7 @@ from typing import Any
 
 from suffixspec.engine import Engine
 from suffixspec.native.warm_up import warm_up
+from suffixspec.server.apart_drafter import ApartDrafter
 from suffixspec.server.command import listen
 from suffixspec.server.http_server import HttpServer
 from suffixspec.server.service import Service
@@ -78,7 +79,10 @@ def main() -> None:
     clocks = Clocks(target)
     servers = []
     for drafting in (True, False):
-        engine = Engine(target, tokenizer, cost=cost, max_nodes=args.max_nodes, kv_bytes=3 << 30)
+        drafter = ApartDrafter(max_nodes=args.max_nodes)
+        engine = Engine(
+            target, tokenizer, drafter=drafter, cost=cost, max_nodes=args.max_nodes, kv_bytes=3 << 30
+        )
         service = Service(engine, Settings(drafting=drafting, sampling={"temperature": 0.0}))
         socket = listen("127.0.0.1", 0)
         port = socket.getsockname()[1]
