@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from suffixspec.text.tokenizer import Tokenizer
 
 _FORMAT = "suffixspec history 1\n"
-_FOLDERS = ("namespaces", "locks", "calibration")
+_FOLDERS = ("namespaces", "locks", "calibration", "sealed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,7 @@ class HistoryStore:
         readers/         a file per process that drafts from here: the epoch it has seen
         locks/           a lock per namespace
         namespaces/D/    D: digest of the namespace's name; see ``NamespaceLog`` and ``segment``
+        sealed/D/        the sealed index of a namespace; see ``SealedFile``
         calibration/     what was learned of repeats, per target
         aside/           segments that were damaged
 

@@ -23,6 +23,7 @@ from suffixspec.store.files import TEMPORARY, Files
 from suffixspec.store.identity import TokenizerIdentity, TokenizerMismatchError
 from suffixspec.store.lock import FileLock, lock_descriptor
 from suffixspec.store.record import DamagedError, Record
+from suffixspec.store.sealed_file import SealedFile
 from suffixspec.store.segment import (
     OPEN,
     SEALED,
@@ -74,6 +75,8 @@ class NamespaceLog:
         self._budget = budget
         self._files = files
         self.lock = FileLock(root / "locks" / digest(name))
+        self.sealed = SealedFile(root / "sealed" / digest(name), files=files)
+        """Its sealed index, if there is one."""
         self._writer: SegmentWriter | None = None
         self._opened = 0.0
         self._recovered = False
@@ -135,6 +138,8 @@ class NamespaceLog:
                 continue
             except DamagedError as error:
                 findings.append(Finding(path, str(error)))
+        names = {path.stem for path in self._paths(SEALED)}
+        findings += [Finding(path, problem) for path, problem in self.sealed.verify(names)]
         try:
             findings += self._missing()
         except FileNotFoundError:
@@ -223,6 +228,7 @@ class NamespaceLog:
         with self.lock:
             for path in self.folder.glob(f".*{TEMPORARY}"):
                 self._files.remove(path)
+            self.sealed.sweep()
             with contextlib.suppress(*_NO_MANIFEST):  # it is made anew
                 for finding in self._missing():
                     warnings.warn(
@@ -275,6 +281,8 @@ class NamespaceLog:
         """
         self.recover()
         removed, old = 0, []
+        note = self.sealed.note()
+        covered = note.segments if note is not None else frozenset[str]()
         for path in [*self._paths(SEALED), *self._paths(OPEN)]:
             try:
                 header, records = read_sealed(path) if path.suffix == SEALED else read_open(path)[:2]
@@ -286,6 +294,9 @@ class NamespaceLog:
             kept = [record for record in records if keep(record)]
             if len(kept) == len(records):
                 continue
+            if path.stem in covered:
+                self.sealed.remove()  # first: it is quick, and made again from what is left
+                covered = frozenset()
             removed += len(records) - len(kept)
             old.append(path)
             if kept and header is not None:
@@ -301,6 +312,7 @@ class NamespaceLog:
     def remove(self) -> int:
         """Remove every file of the namespace; how many records were sealed in it. The caller holds the lock."""
         removed = sum(info.footer.records for info in self.segments())
+        self.sealed.remove()
         self._files.remove(self.folder / MANIFEST)
         for path in [*self.folder.glob("*"), *self.folder.glob(f".*{TEMPORARY}")]:
             self._files.remove(path)
@@ -315,6 +327,8 @@ class NamespaceLog:
         with self.lock:
             self.seal()
             self.recover()
+            if self.sealed.verify([info.name for info in self.segments()]):
+                self.sealed.remove()
             self._merge()
             self._keep_to_budget()
             self._write_manifest()
@@ -425,13 +439,19 @@ class NamespaceLog:
             self._remove(replaced)
 
     def _merge(self) -> None:
-        """Merge runs of neighbours into segments of at most the size at which one is sealed."""
+        """Merge runs of neighbours into segments of at most the size at which one is sealed.
+
+        What is in the sealed index stays apart from what is not.
+        """
         run: list[SegmentInfo] = []
+        note = self.sealed.note()
+        covered = note.segments if note is not None else frozenset[str]()
         for info in [*self.segments(), None]:
             fits = (
                 info is not None
                 and sum(one.nbytes for one in run) + info.nbytes <= self._budget.longest_segment
                 and (not run or run[0].header.tokenizer == info.header.tokenizer)
+                and (not run or (run[0].name in covered) == (info.name in covered))
             )
             if fits and info is not None:
                 run.append(info)
@@ -448,6 +468,7 @@ class NamespaceLog:
         write_sealed(path, header, records, files=self._files)
         if self.own.issuperset(header.replaces):
             self.own.add(path.stem)
+        self.sealed.replace(header.replaces, path.stem)
         self._remove([info.path for info in run])
 
     def _keep_to_budget(self) -> None:
@@ -469,6 +490,8 @@ class NamespaceLog:
 
     def _remove(self, paths: Sequence[Path]) -> None:
         """Remove segments; first from the manifest, so that none is ever missed that was removed on purpose."""
+        if paths and self.sealed.holds([path.stem for path in paths]):
+            self.sealed.remove()
         self._write_manifest(without=paths)
         for path in paths:
             self._files.remove(path)

@@ -22,12 +22,15 @@ from suffixspec.draft.indexed import IndexDrafter
 from suffixspec.errors import InputError, SuffixspecError, SuffixspecWarning
 from suffixspec.index.generations import GenerationalIndex
 from suffixspec.index.history import CONTEXT
+from suffixspec.index.sealed import SealedIndex
 from suffixspec.store.epoch import Forgotten, digest
 from suffixspec.store.history_store import HistoryStore
 from suffixspec.store.identity import TokenizerIdentity
 from suffixspec.store.namespace_log import NamespaceLog
 from suffixspec.store.record import Record
 from suffixspec.store.saved_session import Output, SavedDraftSession
+from suffixspec.store.sealed_file import Note
+from suffixspec.store.sealer import Sealer, is_whole
 
 if TYPE_CHECKING:
     from suffixspec.store.segment import SegmentInfo
@@ -66,6 +69,12 @@ class _Resident:
     """Segments of this process whose records are not in memory any more: something was forgotten since."""
     stale: bool = False
     looked: bool = False
+    sealed: SealedIndex | None = None
+    """What is drafted from beside the trees, once it is in memory."""
+    note: Note | None = None
+    """Which file that is, and which segments are in it: they are not in the trees."""
+    kept: list[Record] | None = None
+    """What comes in while the trees are being built anew."""
     _seen: set[int] = field(default_factory=set)
 
     def fresh(self, records: Sequence[Record]) -> list[Record]:
@@ -81,11 +90,16 @@ class _Resident:
                 new.append(record)
         return new
 
+    def take_over(self, other: _Resident) -> None:
+        """Of what is in memory, what another one knows."""
+        self._seen = other._seen
+
     def clear(self) -> None:
         """Nothing is in memory any more."""
         self.segments.clear()
         self.pending.clear()
         self._seen.clear()
+        self.sealed = self.note = None
         self.stale = True
 
 
@@ -105,6 +119,8 @@ class SavedHistory:
         background: read in a thread. False reads when ``session`` is called, which then waits; also what other
             processes have sealed since the last one.
         writes: append what the sessions write; False only reads.
+        seal_tokens: a namespace of so many tokens has a sealed index, which opens at once; None: none is built,
+            and none is read.
         owns_store: close the store too.
     """
 
@@ -117,6 +133,7 @@ class SavedHistory:
         target: str = "",
         background: bool = True,
         writes: bool = True,
+        seal_tokens: int | None = None,
         owns_store: bool = False,
     ) -> None:
         self.store = store
@@ -127,6 +144,13 @@ class SavedHistory:
         self._background = background
         self._writes = writes
         self._owns_store = owns_store
+        self._seals = seal_tokens is not None
+        self._sealer = Sealer(
+            store,
+            least=seal_tokens or 1,
+            done=self._look_now,
+            stop=lambda: self._closed or self.reader.behind,
+        )
         self._sessions: WeakSet[SavedDraftSession] = WeakSet()
         self._resident: dict[str, _Resident] = {}
         self._queue: deque[tuple[str, Record]] = deque()
@@ -140,6 +164,7 @@ class SavedHistory:
         self._refused: dict[str, str] = {}
         self._closed = False
         self._wake = threading.Event()
+        self._looking = False
         self.reader = store.epoch.reader()
         store.attached.add(self)
         drafter.set_calibrations(store.calibration.load(target, Calibration))
@@ -177,8 +202,11 @@ class SavedHistory:
         """
         records = [Record(name, output, context, when) for when, context, output in outputs]
         records = self._not_forgotten(namespace, records)
-        if namespace in self._resident:
-            self._resident[namespace].fresh(records)
+        place = self._resident.get(namespace)
+        if place is not None:
+            place.fresh(records)
+            if place.kept is not None:
+                place.kept += records
         for record in records:
             if self._drafter.suffix and self._drafter.history_mode == "namespace":
                 self._drafter.history.add(namespace, record.tokens, context=record.context)
@@ -228,6 +256,8 @@ class SavedHistory:
             epoch = self.reader.seen
         found = log.segments()
         log.expect(self.store.identity)
+        if self._seals:
+            self._open_sealed(namespace, log, place, found, epoch)
         with self.lock:
             if self.reader.seen != epoch:
                 return
@@ -236,6 +266,8 @@ class SavedHistory:
             place.segments |= {info.name for info in found} - {info.name for info in chosen}
             place.looked = True
         self.loading.seconds += time.perf_counter() - started
+        if self._seals and self._writes:
+            self._sealer.consider(log, found)
         if sum(info.footer.tokens for info in chosen) >= ASIDE:
             yield from self._load_aside(namespace, log, place, epoch)
         while True:
@@ -258,6 +290,113 @@ class SavedHistory:
                 if place.pending and place.pending[0] is info:
                     place.pending.popleft()
                     place.segments.add(info.name)
+
+    def sealed(self, namespace: str) -> SealedIndex | None:
+        """The sealed index that drafts of a namespace come from beside the trees; None until it is in memory."""
+        with self.lock:
+            place = self._resident.get(namespace)
+            return None if place is None else place.sealed
+
+    def _open_sealed(
+        self, namespace: str, log: NamespaceLog, place: _Resident, found: list[SegmentInfo], epoch: int
+    ) -> None:
+        """Bring the namespace's sealed index into memory, where there is one that is not there yet.
+
+        What is in it leaves the trees, which are built anew from the rest: nothing counts twice.
+        """
+        note = log.sealed.note()
+        if (
+            note is None
+            or not is_whole(note, found)
+            or (place.note is not None and place.note.file == note.file)
+        ):
+            return
+        started = time.perf_counter()
+        try:
+            index = log.sealed.open(note)
+            index.prefault(lambda: self._outdated(epoch))
+        except FileNotFoundError:  # there is a newer one, or somebody removed it
+            self._drop_sealed(log, note, None)
+            return
+        except (OSError, InputError) as error:
+            self._drop_sealed(log, note, error)
+            return
+        if not index.resident:
+            return
+        with self.lock:
+            known = place.segments | (log.own - place.reread)
+            in_trees = bool(known & note.segments) or place.note is not None
+        if in_trees:
+            self._exchange(namespace, log, place, note, index, epoch)
+            return
+        with self.lock:
+            if self._outdated(epoch):
+                return
+            place.sealed, place.note = index, note
+            place.segments |= note.segments
+            self._drafter.history.index(namespace).sealed = index
+            self.loading.tokens += len(index)
+            self.loading.seconds += time.perf_counter() - started
+
+    def _exchange(
+        self, namespace: str, log: NamespaceLog, place: _Resident, note: Note, index: SealedIndex, epoch: int
+    ) -> None:
+        """Put a sealed index in place of the trees that hold its text; what it does not hold is indexed anew."""
+        if not self._writes:
+            return  # what this process has in memory is written by somebody else, at a time of its own
+        with self.lock:
+            place.kept = []
+        try:
+            self.flush()
+            log.seal()
+            found = log.segments()
+            if not is_whole(note, found):
+                return
+            rest = [info for info in found if info.name not in note.segments]
+            fresh = _Resident()
+            built = GenerationalIndex(budget_bytes=self._drafter.history.namespace_bytes)
+            for info in rest:
+                for block in blocks(fresh.fresh(log.read(info))):
+                    if self._outdated(epoch):
+                        return
+                    for tokens, context in block:
+                        built.add(tokens, context=context[-CONTEXT:])
+                    time.sleep(0)
+            with self.lock:
+                if self._outdated(epoch):
+                    return
+                begun = time.perf_counter()
+                for record in fresh.fresh(place.kept or []):
+                    built.add(record.tokens, context=record.context[-CONTEXT:])
+                history = self._drafter.history.index(namespace)
+                history.clear()
+                self._drafter.history.adopt(namespace, built)
+                history.sealed = index
+                place.sealed, place.note = index, note
+                place.segments = {info.name for info in found}
+                place.pending.clear()
+                place.take_over(fresh)
+                self._count([], begun, begun)
+        finally:
+            with self.lock:
+                place.kept = None
+
+    def _drop_sealed(self, log: NamespaceLog, note: Note, error: Exception | None) -> None:
+        """Remove one that does not open: another is made."""
+        if error is not None:
+            warnings.warn(
+                f"sealed index of namespace {log.name!r} is removed and built again: {error}",
+                SuffixspecWarning,
+                stacklevel=2,
+            )
+        with log.lock:
+            if log.sealed.note() == note:
+                log.sealed.remove()
+
+    def _look_now(self) -> None:
+        """At the disk, and not in a while."""
+        self._looking = True
+        self._wake.set()
 
     def _load_aside(self, namespace: str, log: NamespaceLog, place: _Resident, epoch: int) -> Iterator[None]:
         """Index what is pending in trees of its own, with no lock held, and put them in place at the end.
@@ -387,7 +526,8 @@ class SavedHistory:
             self._wake.clear()
             if self._closed:
                 return
-            look = self._background and time.monotonic() - looked >= _LOOK_SECONDS
+            look = self._background and (self._looking or time.monotonic() - looked >= _LOOK_SECONDS)
+            self._looking = False
             try:
                 if self.reader.behind:
                     self.catch_up()
@@ -441,6 +581,7 @@ class SavedHistory:
         atexit.unregister(self.close)
         self._wake.set()
         self._thread.join()
+        self._sealer.join()
         self.store.attached.discard(self)
         try:
             self.flush()
