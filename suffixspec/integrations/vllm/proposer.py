@@ -85,17 +85,18 @@ class Proposer:
         # The drafter grows all that it finds: what pays is decided for chains, and for the batch as a whole.
         max_nodes = settings.max_nodes or min(1024, max(32, 2 * self.k))
         self.drafter = IndexDrafter(max_nodes=max_nodes, cost=None, history_bytes=settings.history_bytes)
-        self._draft_seconds = settings.draft_ms / 1e3
+        self._draft_seconds, idle_seconds = settings.draft_ms / 1e3, settings.idle_seconds
         if _every_rank_decides(vllm_config.parallel_config):
-            # Each rank runs a scheduler of its own, and all have to come to the same drafts.
-            self._draft_seconds = float("inf")
+            # Each rank runs a scheduler of its own, and all have to come to the same drafts: nothing may depend on
+            # the time, nor on when a history has been read.
+            self._draft_seconds = idle_seconds = float("inf")
         elif settings.history is not None:
             self._saved = self._open_history(vllm_config)
         self.table = SessionTable(
             self._begin,
             most=settings.max_sessions,
             nbytes=settings.session_bytes,
-            idle_seconds=settings.idle_seconds,
+            idle_seconds=idle_seconds,
         )
         self._compile()
         missing = hooks.install()

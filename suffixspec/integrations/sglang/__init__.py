@@ -1,0 +1,17 @@
+r"""Draft trees inside SGLang (read against 0.5.23): ``--speculative-algorithm SUFFIXSPEC``.
+
+::
+
+    python -m sglang.launch_server --model-path MODEL --speculative-algorithm SUFFIXSPEC \
+        --speculative-num-draft-tokens 16
+
+- ``plugin``: what SGLang's entry point ``sglang.srt.plugins`` calls; registers the algorithm
+- ``algorithm``: what SGLang asks of an algorithm
+- ``worker``: SGLang's own n-gram worker, with this project's drafts
+- ``batch_drafter``: draft trees for the requests of a batch
+- ``request_view``: a request of SGLang's as the sessions of ``suffixspec.integrations.vllm`` see one
+- ``tree_mask``: a draft tree in the form in which SGLang verifies it
+
+Settings are those of ``suffixspec.integrations.vllm.settings``, as JSON in the variable ``SUFFIXSPEC_SGLANG``. Importing
+this imports neither SGLang nor Numba. The worker needs a GPU; everything else is tested without SGLang.
+"""

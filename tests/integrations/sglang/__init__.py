@@ -1,0 +1,1 @@
+"""Drafting inside SGLang."""
