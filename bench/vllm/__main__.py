@@ -1,0 +1,182 @@
+"""The end-to-end checks and bars inside vLLM: ``bench/vllm/run [--only PART,…] [TRACE]``.
+
+Everything runs in the environment that ``bench/vllm/setup`` makes. Parts:
+
+* contract: the tests against vLLM's own factory, and those on stand-ins, beside the versions that vLLM pins
+* greedy, seeded, aborts, schema, loop: a tiny random Llama, with and without drafts, outputs have to be equal
+* tp: the first two of them on two tensor-parallel ranks
+* serve: ``vllm serve`` with an ``openai`` client over six turns, and ``/metrics``
+* propose: CPU time of ``propose`` for 1, 16 and 64 sequences
+* bars: tokens per second on SmolLM2-135M over loops of a trace, four modes in turn
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from bench import environment, sessions
+from bench.vllm import bars, propose, serve
+from bench.vllm.modes import MODES
+from bench.vllm.modes import environment as variables
+
+IN_ONE_PROCESS = ("greedy", "seeded", "aborts", "schema", "loop")
+PARTS = ("contract", *IN_ONE_PROCESS, "tp", "serve", "propose", "bars")
+
+
+def main() -> None:
+    """Run the parts, print the table, save the figures; exit with 1 where a check fails."""
+    parser = argparse.ArgumentParser(
+        prog="bench/vllm/run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("trace", nargs="?", default=sessions.DEFAULT_TRACE, metavar="TRACE")
+    parser.add_argument("--only", default=",".join(PARTS), metavar="PART,…", help=", ".join(PARTS))
+    parser.add_argument("--loops", type=int, default=3, help="loops of the bars (default: 3)")
+    parser.add_argument("--turns", type=int, default=8, help="turns of each (default: 8)")
+    parser.add_argument("--max-tokens", type=int, default=64, help="new tokens a turn (default: 64)")
+    parser.add_argument("--max-model-len", type=int, default=6144)
+    parser.add_argument("--modes", default=",".join(MODES), help="of the bars (default: all)")
+    parser.add_argument(
+        "--settings", type=json.loads, default={}, help="of the proposer, in the bars, as JSON"
+    )
+    parser.add_argument("--models", type=Path, help="folder for the models (default: a temporary one)")
+    parser.add_argument("-o", "--output", metavar="FILE.json")
+    args = parser.parse_args()
+    wanted = args.only.split(",")
+    unknown = set(wanted) - set(PARTS)
+    if unknown:
+        parser.error(f"expected parts among {', '.join(PARTS)}, got {', '.join(sorted(unknown))}")
+    with tempfile.TemporaryDirectory(prefix="suffixspec-vllm-") as scratch:
+        folder = args.models or Path(scratch)
+        document: dict[str, Any] = {
+            "environment": environment.describe("bench.vllm", traces=[args.trace], seed=0),
+            "checks": checks(wanted, folder, Path(scratch)),
+        }
+        if "propose" in wanted:
+            document["propose"] = propose.run(args.trace)
+            _table("CPU time of propose per step", document["propose"])
+        if "bars" in wanted:
+            document["bars"] = bars.run(
+                args.trace,
+                bars.smollm2(folder / "smollm2"),
+                modes=args.modes.split(","),
+                most=args.loops,
+                turns=args.turns,
+                max_model_len=args.max_model_len,
+                max_tokens=args.max_tokens,
+                settings=args.settings,
+                log=Path(scratch) / "bars.log",
+            )
+            _table("SmolLM2-135M, float32", document["bars"]["table"])
+            for mode, ratio in document["bars"]["ratios"].items():
+                bar = (
+                    ""
+                    if ratio["bar"] is None
+                    else f", bar {ratio['bar']}x: {'met' if ratio['met'] else 'MISSED'}"
+                )
+                spread = f"{ratio['least']:.2f} to {ratio['most']:.2f}"
+                print(f"suffixspec against {mode}: {ratio['overall']:.2f}x (by loop {spread}){bar}")
+            print(f"turns with unequal outputs: {document['bars']['unequal_turns']}")
+    print()
+    for name, check in document["checks"].items():
+        print(f"{'ok  ' if check['ok'] else 'FAIL'} {name:9} {check['seconds']:6.1f} s  {check['about']}")
+    environment.save(args.output, document)
+    sys.exit(0 if all(check["ok"] for check in document["checks"].values()) else 1)
+
+
+def checks(wanted: list[str], folder: Path, scratch: Path) -> dict[str, Any]:
+    """Each check: whether it holds, its time, and what was seen."""
+    found: dict[str, Any] = {}
+    model = folder / "tiny"
+    if "contract" in wanted:
+        begun = time.monotonic()
+        tests = environment.ROOT / "tests" / "integrations" / "vllm"
+        command = [
+            sys.executable,
+            "-m",
+            "pytest",
+            "-q",
+            "-o",
+            "addopts=",
+            "-p",
+            "no:cacheprovider",
+            str(tests),
+        ]
+        done = subprocess.run(
+            command, cwd=environment.ROOT, env=variables(), capture_output=True, text=True, check=False
+        )
+        last = (done.stdout.strip().splitlines() or [done.stderr.strip()[-200:]])[-1]
+        found["contract"] = _check(done.returncode == 0 and "skipped" not in last, begun, last.strip("= "))
+    parts = [part for part in IN_ONE_PROCESS if part in wanted]
+    if parts:
+        begun = time.monotonic()
+        plain = _decode("none", parts, model)
+        drafted = _decode("suffixspec", [*parts, *([] if "loop" in parts else ["loop"])], model)
+        state = drafted.pop("proposer")
+        for part in parts:
+            found[part] = _check(drafted[part] == plain[part], begun, _about(part, drafted[part]))
+        clean = not (state["live"] or state["busy"] or state["failures"] or state["said"])
+        once = state["loop_sessions"] == 1 and state["loop_indexed"] < 1.3 * state["loop_context"] + 300
+        found["released"] = _check(clean and once and state["proposed"] > 0, begun, json.dumps(state))
+    if "tp" in wanted:
+        begun = time.monotonic()
+        plain = _decode("none", ["greedy", "seeded"], model, tensor_parallel=2)
+        drafted = _decode("suffixspec", ["greedy", "seeded"], model, tensor_parallel=2)
+        found["tp"] = _check(drafted == plain, begun, "two ranks, greedy and seeded, outputs equal")
+    if "serve" in wanted:
+        begun = time.monotonic()
+        plain_server = serve.run(model, "none")
+        server = serve.run(model, "suffixspec", history=scratch / "history")
+        said = server["metrics"]
+        kept = sum(path.stat().st_size for path in (scratch / "history").rglob("*") if path.is_file())
+        ok = server["texts"] == plain_server["texts"] and len(server["texts"]) == serve.TURNS
+        ok = ok and said.get("spec_decode_num_accepted_tokens_total", 0) > 0
+        about = f"{serve.TURNS} turns, {said}; ready in {server['ready_seconds']} s; history of {kept} bytes"
+        found["serve"] = _check(ok, begun, about)
+    return found
+
+
+def _decode(mode: str, parts: list[str], model: Path, *, tensor_parallel: int = 1) -> dict[str, Any]:
+    """What one process decodes; see ``decode``."""
+    command = [sys.executable, "-m", "bench.vllm.decode", "--mode", mode, "--model", str(model)]
+    command += ["--tensor-parallel", str(tensor_parallel), "--parts", *parts]
+    done = subprocess.run(
+        command,
+        cwd=environment.ROOT,
+        env=variables(in_process=tensor_parallel == 1),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    for line in done.stdout.splitlines():
+        if line.startswith("RESULT "):
+            result: dict[str, Any] = json.loads(line[7:])
+            return result
+    raise SystemExit(f"expected outputs of mode {mode}, got:\n{done.stdout[-2000:]}\n{done.stderr[-6000:]}")
+
+
+def _about(part: str, outputs: Any) -> str:
+    if part == "schema":
+        return f"{len(outputs)} documents, as without drafts: {outputs[0]}"
+    sizes = outputs.values() if isinstance(outputs, dict) else outputs
+    return f"{len(outputs)} outputs, {sum(map(len, sizes))} tokens, as without drafts"
+
+
+def _check(ok: bool, begun: float, about: str) -> dict[str, Any]:
+    return {"ok": bool(ok), "seconds": round(time.monotonic() - begun, 1), "about": about}
+
+
+def _table(title: str, rows: list[dict[str, Any]]) -> None:
+    print(f"\n{title}\n" + " | ".join(rows[0]))
+    for row in rows:
+        print(" | ".join(str(value) for value in row.values()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,221 @@
+"""Tokens per second of none, ngram, suffix and suffixspec over loops cut from a trace, measured alternately."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from bench import sessions
+from bench.vllm.modes import MODES, environment
+
+BARS = {"suffix": 1.1, "ngram": 1.5}
+
+
+def smollm2(folder: Path) -> Path:
+    """SmolLM2-135M-Instruct as vLLM reads it; converted once, from the extra ``local``."""
+    import torch
+
+    from suffixspec.target.load import _load_model
+    from suffixspec.text.gguf_tokenizer import cached_conversion, find_smollm2
+
+    if not (folder / "model.safetensors").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        _load_model(None, torch.float32, None).save_pretrained(folder)
+        tokenizer, _ = cached_conversion(find_smollm2(), "SmolLM2-135M-Instruct")
+        for path in tokenizer.iterdir():
+            if path.is_file() and path.name not in {"config.json", "generation_config.json", "complete.json"}:
+                (folder / path.name).write_bytes(path.read_bytes())
+    return folder
+
+
+def loops(trace: str, *, most: int, turns: int, max_model_len: int, max_tokens: int) -> list[dict[str, Any]]:
+    """Loops whose prompts only grow: the first prompt, and what comes after each reply (all as token ids)."""
+    chosen = []
+    for session in sessions.load([trace], limit=max(20, 10 * most)):
+        first = session.turns[0].prompt_ids.tolist()
+        answers = []
+        for before, after in zip(session.turns, session.turns[1:turns], strict=False):
+            spoken = [*before.prompt_ids.tolist(), *before.output_ids.tolist()]
+            prompt = after.prompt_ids.tolist()
+            if prompt[: len(spoken)] != spoken:
+                break
+            answers.append(prompt[len(spoken) :])
+        length = len(first) + sum(map(len, answers)) + turns * (max_tokens + 1)
+        if len(answers) == turns - 1 and length <= max_model_len:
+            chosen.append({"session": session.session_id, "first": first, "answers": answers})
+        if len(chosen) == most:
+            break
+    return chosen
+
+
+class Worker:
+    """A vLLM process; see ``worker``."""
+
+    def __init__(self, mode: str, options: Sequence[str], log: IO[bytes]) -> None:
+        self.mode = mode
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "bench.vllm.worker", "--mode", mode, *options],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            env=environment(),
+        )
+        self._read()
+
+    def turn(self, prompt: list[int], session: str, max_tokens: int) -> dict[str, Any]:
+        """One request."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(
+            json.dumps({"prompt": prompt, "session": session, "max_tokens": max_tokens}) + "\n"
+        )
+        self._process.stdin.flush()
+        return self._read()
+
+    def close(self) -> None:
+        """End it."""
+        self._process.kill()
+        self._process.wait()
+
+    def _read(self) -> dict[str, Any]:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            if line.startswith("RESULT "):
+                found: dict[str, Any] = json.loads(line[7:])
+                return found
+        raise RuntimeError(f"expected an answer of {self.mode}, got the end of the process; see its log")
+
+
+@contextlib.contextmanager
+def workers(modes: Sequence[str], options: Sequence[str], log: Path) -> Iterator[list[Worker]]:
+    """One per mode, all alive at the same time."""
+    begun: list[Worker] = []
+    with log.open("ab") as sink:
+        try:
+            for mode in modes:
+                begun.append(Worker(mode, options, sink))  # noqa: PERF401  # those begun are closed below
+            yield begun
+        finally:
+            for worker in begun:
+                worker.close()
+
+
+def run(
+    trace: str,
+    model: Path,
+    *,
+    modes: Sequence[str] = MODES,
+    most: int = 3,
+    turns: int = 8,
+    max_model_len: int = 6144,
+    max_tokens: int = 64,
+    settings: dict[str, Any] | None = None,
+    log: Path,
+) -> dict[str, Any]:
+    """Every loop in every mode, turn by turn, the modes in changing order; outputs have to be equal."""
+    chosen = loops(trace, most=most, turns=turns, max_model_len=max_model_len, max_tokens=max_tokens)
+    if not chosen:
+        raise SystemExit(
+            f"expected a loop of {turns} turns within {max_model_len} tokens, got none in {trace}"
+        )
+    end = 2  # <|im_end|> of SmolLM2
+    options = ["--model", str(model), "--max-model-len", str(max_model_len)]
+    options += ["--settings", json.dumps(settings or {})]
+    measured: list[dict[str, Any]] = []
+    unequal = 0
+    with workers(modes, options, log) as alive:
+        for number, loop in enumerate(chosen):
+            prompt = list(loop["first"])
+            for turn in range(turns):
+                order = [(turn + number + i) % len(alive) for i in range(len(alive))]
+                found = {alive[i].mode: alive[i].turn(prompt, loop["session"], max_tokens) for i in order}
+                outputs = {tuple(one["token_ids"]) for one in found.values()}
+                unequal += len(outputs) > 1
+                output = list(found[modes[0]]["token_ids"])
+                measured.append({"loop": number, "turn": turn, "prompt": len(prompt), "modes": found})
+                if turn < turns - 1:
+                    output += [] if output[-1:] == [end] else [end]
+                    prompt = [*prompt, *output, *loop["answers"][turn]]
+            print(f"loop {number + 1} of {len(chosen)}: " + summary(measured, modes, number), flush=True)
+    for one in measured:
+        for mode in one["modes"].values():
+            mode["tokens"] = len(mode.pop("token_ids"))
+    return {
+        "loops": len(chosen),
+        "turns": turns,
+        "max_tokens": max_tokens,
+        "unequal_turns": unequal,
+        "table": table(measured, modes),
+        "ratios": ratios(measured, modes),
+        "measured": measured,
+    }
+
+
+def rates(measured: list[dict[str, Any]], mode: str, loop: int | None = None) -> tuple[float, float, float]:
+    """(tokens per second of decoding, of everything, tokens per forward) in one loop or all.
+
+    The first token comes with the prefill: it is in neither the tokens nor the seconds of decoding.
+    """
+    chosen = [one["modes"][mode] for one in measured if loop in (None, one["loop"])]
+    counts = [one["tokens"] if "tokens" in one else len(one["token_ids"]) for one in chosen]
+    decoded = sum(counts) - len(counts)
+    accepted = sum(one["accepted"] for one in chosen)
+    seconds = sum(one["decode_seconds"] for one in chosen)
+    return (
+        decoded / max(seconds, 1e-9),
+        sum(counts) / sum(one["seconds"] for one in chosen),
+        decoded / max(decoded - accepted, 1.0),
+    )
+
+
+def summary(measured: list[dict[str, Any]], modes: Sequence[str], loop: int) -> str:
+    """One loop in one line."""
+    return ", ".join(f"{mode} {rates(measured, mode, loop)[0]:.1f}" for mode in modes) + " tokens/s"
+
+
+def table(measured: list[dict[str, Any]], modes: Sequence[str]) -> list[dict[str, Any]]:
+    """A row per mode."""
+    rows = []
+    for mode in modes:
+        decoding, whole, per_forward = rates(measured, mode)
+        chosen = [one["modes"][mode] for one in measured]
+        drafted = sum(one["draft_tokens"] for one in chosen)
+        rows.append(
+            {
+                "mode": mode,
+                "decode_tokens_per_second": round(decoding, 2),
+                "tokens_per_second": round(whole, 2),
+                "tokens_per_forward": round(per_forward, 3),
+                "accepted_share": round(sum(one["accepted"] for one in chosen) / max(drafted, 1.0), 3),
+                "propose_seconds": round(sum(one["propose_seconds"] for one in chosen), 3),
+            }
+        )
+    return rows
+
+
+def ratios(measured: list[dict[str, Any]], modes: Sequence[str]) -> dict[str, Any]:
+    """This project's proposer against each other mode: loop by loop, their median, and over all."""
+    found: dict[str, Any] = {}
+    for mode in modes:
+        if mode == "suffixspec" or "suffixspec" not in modes:
+            continue
+        by_loop = [
+            rates(measured, "suffixspec", loop)[0] / rates(measured, mode, loop)[0]
+            for loop in sorted({one["loop"] for one in measured})
+        ]
+        whole = rates(measured, "suffixspec")[0] / rates(measured, mode)[0]
+        found[mode] = {
+            "median": round(statistics.median(by_loop), 3),
+            "least": round(min(by_loop), 3),
+            "most": round(max(by_loop), 3),
+            "overall": round(whole, 3),
+            "bar": BARS.get(mode),
+            "met": None if mode not in BARS else whole >= BARS[mode],
+        }
+    return found

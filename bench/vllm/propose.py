@@ -1,0 +1,99 @@
+"""CPU time of ``propose`` per step for 1, 16 and 64 sequences, with a stand-in of the runner."""
+
+from __future__ import annotations
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from bench import sessions
+from bench.quiet import no_collection
+from suffixspec.integrations.vllm import Proposer
+
+K = 16
+LENGTH = 16_384
+
+
+def run(trace: str, *, counts: tuple[int, ...] = (1, 16, 64), steps: int = 100) -> list[dict[str, Any]]:
+    """Recorded turns decoded as if by vLLM, one per sequence; all of a batch at once.
+
+    A turn is chosen whose prompt fits; its record is what the target writes, over and over if it is short. Times are
+    those of steps in which every sequence decodes; indexing the prompts is told apart.
+    """
+    turns = [
+        turn
+        for session in sessions.load([trace], limit=max(counts))
+        for turn in session.turns[2:6]
+        if 1000 <= len(turn.prompt_ids) <= LENGTH - 4096 and len(turn.output_ids) >= 40
+    ]
+    return [_measured([turns[i % len(turns)] for i in range(count)], steps) for count in counts]
+
+
+def _measured(turns: list[Any], steps: int) -> dict[str, Any]:
+    proposer = Proposer(_config(len(turns)))
+    rows = np.zeros((len(turns), LENGTH), np.int32)
+    lengths = np.zeros(len(turns), np.int32)
+    requests = {}
+    for i, turn in enumerate(turns):
+        prompt = turn.prompt_ids
+        rows[i, : len(prompt)] = prompt
+        lengths[i] = len(prompt)
+        requests[f"r{i}"] = SimpleNamespace(
+            num_prompt_tokens=len(prompt),
+            prompt_token_ids=prompt,
+            lora_request=None,
+            sampling_params=SimpleNamespace(temperature=0.0, max_tokens=None, extra_args=None),
+        )
+    runner = SimpleNamespace(requests=requests, input_batch=SimpleNamespace(req_ids=list(requests)))
+    proposer.introduce(runner)
+    started = time.process_time()
+    while any(live is None or not live.is_read for _, live in proposer._live.values()) or not proposer._live:
+        proposer.propose([[]] * len(turns), lengths, rows)
+    indexing = time.process_time() - started
+    texts = [np.resize(turn.output_ids, steps * (K + 2)).tolist() for turn in turns]
+    at = [0] * len(turns)
+    drafts: list[list[int]] = [[] for _ in turns]
+    times, tokens = [], 0
+    with no_collection():
+        for _ in range(steps):
+            sampled = []
+            for i, text in enumerate(texts):
+                emitted = []
+                for proposed in [*drafts[i], None]:
+                    token = text[at[i] + len(emitted)]
+                    emitted.append(token)
+                    if token != proposed:
+                        break
+                at[i] += len(emitted)
+                rows[i, lengths[i] : lengths[i] + len(emitted)] = emitted
+                lengths[i] += len(emitted)
+                tokens += len(emitted)
+                sampled.append(emitted)
+            started = time.process_time()
+            drafts = proposer.propose(sampled, lengths, rows)
+            times.append(time.process_time() - started)
+    failures = proposer._failures
+    proposer.close()
+    assert not failures, "a step failed"
+    return {
+        "sequences": len(turns),
+        "prompt_tokens": int(sum(len(turn.prompt_ids) for turn in turns)),
+        "index_us_per_token": round(1e6 * indexing / sum(len(turn.prompt_ids) for turn in turns), 3),
+        "propose_ms": round(1e3 * float(np.median(times)), 3),
+        "propose_ms_p99": round(1e3 * float(np.percentile(times, 99)), 3),
+        "us_per_sequence": round(1e6 * float(np.median(times)) / len(turns), 1),
+        "tokens_per_step": round(tokens / steps / len(turns), 2),
+        "draft_tokens_per_step": round(proposer.proposed / steps / len(turns), 2),
+    }
+
+
+def _config(count: int) -> Any:
+    return SimpleNamespace(
+        additional_config={"suffixspec": {"cost": "gpu", "draft_ms": 1e6, "index_tokens": 1 << 20}},
+        speculative_config=SimpleNamespace(num_speculative_tokens=K),
+        model_config=SimpleNamespace(max_model_len=LENGTH, model="toy", tokenizer="toy"),
+        scheduler_config=SimpleNamespace(max_num_seqs=count, max_num_batched_tokens=8192),
+        parallel_config=SimpleNamespace(tensor_parallel_size=1, world_size=1, rank=0),
+    )

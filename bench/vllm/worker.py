@@ -1,0 +1,86 @@
+"""One vLLM with one drafter, which answers turns on its standard input: ``python -m bench.vllm.worker``.
+
+Several of them live at the same time and work in turn, so that modes can be measured alternately.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from typing import Any
+
+from bench.vllm.modes import MODES, speculation
+
+
+def main() -> None:
+    """Answer each line ``{"prompt": [ids], "session": name, "max_tokens": n}`` with one line."""
+    parser = argparse.ArgumentParser(prog="python -m bench.vllm.worker")
+    parser.add_argument("--mode", choices=MODES, required=True)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--max-model-len", type=int, required=True)
+    parser.add_argument("--tokens", type=int, default=16)
+    parser.add_argument("--settings", type=json.loads, default={})
+    args = parser.parse_args()
+    from vllm import LLM, SamplingParams
+
+    engine = LLM(
+        args.model,
+        dtype="float32",
+        enforce_eager=True,
+        max_model_len=args.max_model_len,
+        max_num_seqs=4,
+        seed=0,
+        disable_log_stats=False,
+        **speculation(args.mode, tokens=args.tokens, settings=args.settings),
+    )
+    warm = SamplingParams(temperature=0, max_tokens=24, ignore_eos=True)
+    engine.generate({"prompt_token_ids": [5, 6, 7, 8] * 40}, warm, use_tqdm=False)
+    answer({"ready": True})
+    for line in sys.stdin:
+        asked = json.loads(line)
+        params = SamplingParams(
+            temperature=0,
+            max_tokens=asked["max_tokens"],
+            extra_args={"suffixspec_session": asked["session"]},
+        )
+        begun, steps = time.perf_counter(), counted(engine)
+        output = engine.generate({"prompt_token_ids": asked["prompt"]}, params, use_tqdm=False)[0]
+        seconds = time.perf_counter() - begun
+        decoding = output.metrics.last_token_ts - output.metrics.first_token_ts
+        after = counted(engine)
+        answer(
+            {
+                "token_ids": list(output.outputs[0].token_ids),
+                "seconds": seconds,
+                "decode_seconds": decoding,
+                **{name: after[name] - steps[name] for name in after},
+            }
+        )
+
+
+def counted(engine: Any) -> dict[str, float]:
+    """Counters so far: drafts, their tokens, accepted ones; seconds of ``propose`` where they are known."""
+    found = {"drafts": 0.0, "draft_tokens": 0.0, "accepted": 0.0, "propose_seconds": 0.0}
+    names = {
+        "vllm:spec_decode_num_drafts": "drafts",
+        "vllm:spec_decode_num_draft_tokens": "draft_tokens",
+        "vllm:spec_decode_num_accepted_tokens": "accepted",
+    }
+    for metric in engine.get_metrics():
+        if metric.name in names:
+            found[names[metric.name]] += metric.value
+    runner = engine.llm_engine.engine_core.engine_core.model_executor.driver_worker.worker.model_runner
+    found["propose_seconds"] = getattr(getattr(runner, "drafter", None), "seconds", 0.0)
+    return found
+
+
+def answer(value: dict[str, Any]) -> None:
+    """One line for whoever asked."""
+    sys.stdout.write("RESULT " + json.dumps(value) + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
