@@ -63,6 +63,8 @@ def new_call(
 ) -> dict[str, Any]:
     """One line of a recording, as `Recorder.write` takes it.
 
+    Keys that ``headers`` carry are taken out of both bodies, wherever these repeat them.
+
     Args:
         api: what kind of bodies these are.
         request: the request's body.
@@ -96,7 +98,7 @@ def new_call(
     }
     if error is not None:
         call["error"] = error
-    return call
+    return _scrubbed(call, _credentials(lower))
 
 
 def session_hint(headers: Mapping[str, str], body: Mapping[str, Any]) -> str | None:
@@ -150,7 +152,7 @@ def without_credentials(call: Mapping[str, Any]) -> dict[str, Any]:
     return clean
 
 
-def credentials(headers: Mapping[str, str]) -> list[str]:
+def _credentials(headers: Mapping[str, str]) -> list[str]:
     """The keys that a request carried, to be taken out of a body that repeats them.
 
     Args:
@@ -160,7 +162,7 @@ def credentials(headers: Mapping[str, str]) -> list[str]:
     return sorted({value.split(" ", 1)[-1].strip() for value in values}, key=len, reverse=True)
 
 
-def scrub(call: dict[str, Any], secrets: Iterable[str]) -> dict[str, Any]:
+def _scrubbed(call: dict[str, Any], secrets: Iterable[str]) -> dict[str, Any]:
     """The call with keys taken out of its texts: long ones everywhere, any out of a failure's response.
 
     Servers repeat a refused key in their message, and agents read it from files.
@@ -172,7 +174,7 @@ def scrub(call: dict[str, Any], secrets: Iterable[str]) -> dict[str, Any]:
     scrubbed = dict(call)
     if long:
         take_out = _replacer(long)
-        for key in ("request", "response", "error"):
+        for key in ("request", "response", "error", "session"):
             scrubbed[key] = map_texts(scrubbed.get(key), take_out)
     if scrubbed.get("status", 200) >= 400:
         for key in ("response", "error"):

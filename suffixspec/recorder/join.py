@@ -64,8 +64,13 @@ class StreamJoiner:
 
     @property
     def complete(self) -> bool:
-        """Whether the stream came to its own end."""
+        """Whether all of the model's answer is there."""
         return self.error is None and (self._done or self._body.complete)
+
+    @property
+    def ended(self) -> bool:
+        """Whether the last event has come: OpenAI's chunks have one that says no more than that."""
+        return self._done or (self._body.complete and not isinstance(self._body, _Chunks))
 
     def response(self) -> dict[str, Any] | None:
         """The body so far, or None before its first event."""

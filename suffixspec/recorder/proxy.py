@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from suffixspec.errors import InputError
-from suffixspec.recorder.call import Api, credentials, new_call, scrub
+from suffixspec.recorder.call import Api, new_call
 from suffixspec.recorder.join import StreamJoiner
 from suffixspec.recorder.writer import Recorder
 
@@ -135,6 +135,7 @@ class _Exchange:
         self._status = 0
         self._error: str | None = None
         self._begun = False  # the answer's head was sent
+        self._recording: asyncio.Future[None] | None = None
 
     async def run(self) -> None:
         """Pass the request on and the answer back, until either side goes away."""
@@ -198,7 +199,7 @@ class _Exchange:
             async with contextlib.aclosing(response):
                 await self._pass(response)
         finally:
-            await asyncio.shield(self._record())
+            await self._record()
 
     async def _pass(self, response: httpx.Response) -> None:
         self._status = response.status_code
@@ -219,6 +220,8 @@ class _Exchange:
                     if not self._joined.streamed:
                         whole.append(piece)
                         continue
+                    if self._joined.last_event_came:
+                        await self._record()  # clients are done with it, and may look for it
                 await self._send({"type": "http.response.body", "body": piece, "more_body": True})
         except httpx.HTTPError as error:
             # The client must not take the half of an answer for the whole: end without its end.
@@ -226,7 +229,7 @@ class _Exchange:
             return
         if self._joined is not None:
             self._joined.ended = True
-        await self._record()  # before the end, so that whoever has the answer finds it recorded
+        await self._record()  # before the end, for the same reason
         await self._send({"type": "http.response.body", "body": b"".join(whole), "more_body": False})
 
     async def _refuse(self, error: httpx.HTTPError) -> None:
@@ -256,12 +259,20 @@ class _Exchange:
         return [item for item in self._headers if item[0].decode("latin-1").lower() not in left_out] + own
 
     async def _record(self) -> None:
-        """Write the call down, once."""
-        request, self._request = self._request, None
+        """Write the call down, once; whoever waits for it may be cancelled, and the writing goes on."""
+        if self._recording is None:
+            call = self._call()
+            if call is None:
+                return
+            self._recording = asyncio.ensure_future(self._proxy.record(call))
+        await asyncio.shield(self._recording)
+
+    def _call(self) -> dict[str, Any] | None:
+        """The call so far; None where it is not to be recorded."""
+        request, joined = self._request, self._joined
         if request is None or self._api is None:
-            return
-        joined = self._joined
-        call = new_call(
+            return None
+        return new_call(
             self._api,
             request,
             joined.response() if joined is not None else None,
@@ -273,7 +284,6 @@ class _Exchange:
             path=self._path,
             error=self._error or (joined.error if joined is not None else None),
         )
-        await self._proxy.record(scrub(call, credentials(self._lower)))
 
 
 class _Body:
@@ -303,6 +313,11 @@ class _Body:
             self._joiner.feed(data)
         else:
             self._pieces.append(data)
+
+    @property
+    def last_event_came(self) -> bool:
+        """Whether no event is left of a stream."""
+        return self._joiner is not None and self._joiner.ended
 
     @property
     def complete(self) -> bool:

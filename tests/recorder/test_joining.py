@@ -179,6 +179,26 @@ def test_the_commands_read_a_recording(tmp_path, capfd):
     assert list(read_sessions(path)) == list(read_sessions(tmp_path / "out.jsonl"))
 
 
+def test_replay_reads_a_recording(tmp_path, capsys):
+    """``suffixspec replay`` takes the file of a recording: every answer of its loops is replayed, and nothing else."""
+    path = record(
+        tmp_path / "c.jsonl",
+        [
+            chat([("user", "count")], "one two three"),
+            chat([("user", "other")], None, status=500),
+            chat(
+                [("user", "count"), ("assistant", "one two three"), ("user", "again")], "one two three four"
+            ),
+        ],
+    )
+    assert main(["replay", str(path), "-o", "json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    assert (document["trace"]["sessions"], document["trace"]["turns"]) == (1, 2)
+    first, second = document["drafters"][0]["per_turn"]
+    assert first["accepted"] < second["accepted"]  # the second repeats the first
+    assert document["drafters"][0]["tokens"] == document["trace"]["output_tokens"]
+
+
 def _with(folder: Path, record_: dict) -> Path:
     path = folder / "one.jsonl"
     path.write_text(json.dumps(record_) + "\n")

@@ -1,5 +1,6 @@
 """The recording proxy between a client and a server, all on loopback."""
 
+import asyncio
 import gzip
 import json
 import os
@@ -17,6 +18,7 @@ pytest.importorskip("uvicorn", reason="the proxy's tests need uvicorn: pip insta
 
 from suffixspec.errors import InputError  # noqa: E402
 from suffixspec.recorder import Proxy, Recorder  # noqa: E402
+from suffixspec.recorder import proxy as proxy_module  # noqa: E402
 from suffixspec.trace import read_sessions  # noqa: E402
 
 from .test_join import CHAT, MESSAGES, STREAMS, WHOLE  # noqa: E402
@@ -140,6 +142,60 @@ def test_a_client_that_leaves_frees_the_server(rig):
     (call,) = rig.calls()
     assert (call["complete"], call["error"]) == (False, "the client went away")
     assert call["response"]["choices"][0]["message"]["content"] == "grüß ⟂"
+
+
+def test_a_client_that_leaves_at_the_end_is_recorded(rig, monkeypatch):
+    """A client that closes while the last event is on its way leaves a whole call, however slow the disk."""
+    begun, left, written = threading.Event(), threading.Event(), Proxy.record
+    gone = proxy_module._Exchange._gone
+
+    async def notices(exchange) -> None:
+        await gone(exchange)
+        left.set()
+
+    async def slow(proxy, call) -> None:
+        begun.set()
+        await asyncio.to_thread(left.wait, 60)
+        await asyncio.sleep(0.05)  # in which the exchange is cancelled
+        await written(proxy, call)
+
+    monkeypatch.setattr(proxy_module._Exchange, "_gone", notices)
+    monkeypatch.setattr(Proxy, "record", slow)
+    end = CHAT.index(b"data: [DONE]")
+    rig.upstream.streams(CHAT[:end], CHAT[end:])
+    with rig.client.stream("POST", PATHS["chat"], json={"messages": []}) as answer:
+        next(answer.iter_raw())
+        assert begun.wait(60)
+    assert _eventually(lambda: len(rig.calls()) == 1)
+    (call,) = rig.calls()
+    assert (call["complete"], call["status"], call.get("error")) == (True, 200, None)
+    assert call["response"] == WHOLE["chat"]
+
+
+@pytest.mark.parametrize("api", PATHS)
+def test_a_call_is_recorded_when_its_last_event_comes(rig, api):
+    """Clients are done at the last event of a stream, before its end: the call is in the file by then."""
+    rig.upstream.streams(STREAMS[api], b": the end is late\n\n")
+    rig.upstream.go_on.clear()
+    with rig.client.stream("POST", PATHS[api], json={}) as answer:
+        pieces = answer.iter_raw()
+        got = b""
+        while len(got) < len(STREAMS[api]):
+            got += next(pieces)
+        (call,) = rig.calls()
+        rig.upstream.go_on.set()
+        assert got + b"".join(pieces) == STREAMS[api] + b": the end is late\n\n"
+    assert call["response"] == WHOLE[api]
+    assert len(rig.calls()) == 1
+
+
+def test_keys_in_an_address_stay_out(rig):
+    """A key in the query, as some servers have it, passes and is not written."""
+    rig.upstream.says(WHOLE["chat"])
+    rig.client.post(f"{PATHS['chat']}?api_key={KEY}&v=1", json={"messages": []})
+    assert rig.upstream.seen[0]["query"] == f"api_key={KEY}&v=1"
+    assert rig.calls()[0]["path"] == PATHS["chat"]
+    assert KEY not in rig.path.read_text()
 
 
 def test_a_server_that_breaks_off_is_not_taken_for_done(rig):

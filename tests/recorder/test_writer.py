@@ -95,6 +95,20 @@ def test_credentials_stay_out(tmp_path):
         assert line["request"]["tools"][1]["function"]["parameters"] == {"headers": {"type": "object"}}
 
 
+def test_keys_that_a_conversation_repeats_stay_out(tmp_path):
+    """The key of a request is written nowhere: not where an agent has read it from a file, nor in an error."""
+    key = "sk-a-key-of-some-length"
+    path = tmp_path / "calls.jsonl"
+    for header in ({"Authorization": f"Bearer {key}"}, {"X-Api-Key": key}, {"api-key": key}):
+        request = {"messages": [{"role": "tool", "content": f"KEY={key}"}], "metadata": {"user_id": key}}
+        with Recorder(path) as recorder:
+            recorder.write(new_call("chat", request, _answer(f"it is {key}"), headers=header))
+            refused = {"error": {"message": f"wrong key {key}"}}
+            recorder.write(new_call("chat", request, refused, headers=header, status=401, error=f"not {key}"))
+    assert key not in path.read_text()
+    assert lines(path)[0]["request"]["messages"][0]["content"] == "KEY=[redacted]"
+
+
 def test_redaction_takes_out_what_matches(tmp_path):
     """What an expression matches is written nowhere in a call; a wrong expression is an error."""
     path = tmp_path / "calls.jsonl"
