@@ -19,26 +19,53 @@ import numpy as np
 
 from bench import environment, sessions
 from suffixspec.cost import CostCurve
+from suffixspec.draft import HistoryMode
 
 VARIANTS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "default": (),
-    "with the prior": (("bench/ablation.py", "\nPRIOR = False", "\nPRIOR = True"),),
-    "with short contexts": (("bench/ablation.py", "\nSHORT = False", "\nSHORT = True"),),
-    "with both": (
-        ("bench/ablation.py", "\nPRIOR = False", "\nPRIOR = True"),
-        ("bench/ablation.py", "\nSHORT = False", "\nSHORT = True"),
+    "without the prior": (("bench/ablation.py", "\nPRIOR = True", "\nPRIOR = False"),),
+    "without earlier sessions": (
+        ("bench/ablation.py", '\nHISTORY: HistoryMode = "namespace"', '\nHISTORY: HistoryMode = "session"'),
+    ),
+    "without resuming": (("native/resume.py", "LEAST_MATCH = 4 ", "LEAST_MATCH = 1 << 30 "),),
+    "without resuming inside a draft": (
+        (
+            "native/resume.py",
+            "    column = longest_context(rows, parent, tree)\n    if column == 0",
+            "    column = 0\n    if column == 0",
+        ),
+    ),
+    "without short contexts": (
+        ("native/draft.py", "if row > 0 and have == start and last == first", "if row < 0 and have == start"),
+    ),
+    "short contexts wherever a tree knows nothing": (
+        ("native/draft.py", "have == start and last == first and n > 0", "have == start and n > 0"),
+    ),
+    "without learned weights": (("native/evidence.py", "\nSTEP = 0.15", "\nSTEP = 0.0"),),
+    "without the candidate's age": (
+        ("native/evidence.py", "_feature(8, age * 2 + newest, session_share)", "_feature(8, 0, 0)"),
+    ),
+    "without the best rival": (
+        ("native/evidence.py", "_feature(9, promise, _rate_class(rival))", "_feature(9, 0, 0)"),
     ),
     "without which contexts name a candidate": (
-        ("native/evidence.py", "_feature(12, named, known)", "_feature(12, 0, 0)"),
+        ("native/evidence.py", "_feature(7, named, known)", "_feature(7, 0, 0)"),
+    ),
+    "without tokens": (
+        ("native/evidence.py", "_feature(3, token, 0)", "_feature(3, 0, 0)"),
+        ("native/evidence.py", "_feature(4, last, token)", "_feature(4, 0, 0)"),
+        ("native/evidence.py", "_feature(6, token, shares)", "_feature(6, 0, 0)"),
     ),
     "half the weights": (("native/evidence.py", "WEIGHT_BITS = 16", "WEIGHT_BITS = 15"),),
-    "three contexts a tree": (("native/evidence.py", "CONTEXTS = 2", "CONTEXTS = 3"),),
-    "no evidence passed over": (("native/draft.py", "PRUNE = 0.25", "PRUNE = 0.0"),),
+    "four times the weights": (("native/evidence.py", "WEIGHT_BITS = 16", "WEIGHT_BITS = 18"),),
+    "one context a text": (("native/evidence.py", "\nCONTEXTS = 2", "\nCONTEXTS = 1"),),
+    "three contexts a text": (("native/evidence.py", "\nCONTEXTS = 2", "\nCONTEXTS = 3"),),
+    "no evidence passed over": (("native/draft.py", "PRUNE = 0.6 ", "PRUNE = 0.0 "),),
 }
 """Name → (file, text, text in its place)."""
 
-PRIOR = False
-SHORT = False
+PRIOR = True
+HISTORY: HistoryMode = "namespace"
 _MEASURE = "--measure"
 
 
@@ -115,9 +142,8 @@ def measure(args: argparse.Namespace) -> dict[str, Any]:
     figures = {}
     for trace in args.traces:
         recorded = sessions.load([trace], limit=args.limit)
-        simulation = Simulation(
-            IndexDrafter(max_nodes=args.nodes, cost=cost, prior=prior, short_contexts=SHORT), cost
-        )
+        drafter = IndexDrafter(max_nodes=args.nodes, cost=cost, history=HISTORY, prior=prior)
+        simulation = Simulation(drafter, cost)
         replay(recorded, [simulation])
         steps: dict[str, list[int]] = {session.session_id: [0, 0] for session in recorded}
         for turn in simulation.result.turns:

@@ -26,11 +26,13 @@ from bench import bars, environment, halves, sessions
 from bench.peers import chosen, grid, lockstep
 from bench.quiet import no_collection
 from suffixspec.cost import NAMES, CostCurve
+from suffixspec.draft.prior import find_prior
 from suffixspec.errors import InputError, SuffixspecError
 from suffixspec.native.warm_up import warm_up
-from suffixspec.replay.command import make_drafter
+from suffixspec.replay.decode import make_drafter
 from suffixspec.replay.peers import PEERS, make_peer
 from suffixspec.replay.simulate import RenderedSession, Simulation, replay
+from suffixspec.text.tokenizer import load_tokenizer
 
 NODES = 32
 OURS = "suffixspec"
@@ -152,11 +154,12 @@ def measure(
         rows[label] = {half: halves.figures(part, curves) for half, part in parts.items()}
         _log(started, label)
 
+    prior = find_prior(load_tokenizer())
     for budget in grid.BUDGETS:
-        drafter = make_drafter("suffix", max_nodes=budget, cost=None, history="namespace")
+        drafter = make_drafter("suffix", max_nodes=budget, cost=None, history="namespace", prior=prior)
         simulate(f"{OURS} at {budget} nodes", drafter, curves["gpu"])
     for name, curve in curves.items():
-        drafter = make_drafter("suffix", max_nodes=NODES, cost=curve, history="namespace")
+        drafter = make_drafter("suffix", max_nodes=NODES, cost=curve, history="namespace", prior=prior)
         simulate(f"{OURS} under {name}", drafter, curve)
     for peer, labels in choices.items():
         known = grid.distinct(peer)

@@ -1,8 +1,8 @@
 """Kernels of drafting: grow a draft tree best first.
 
-A draft *row* is one drafted token; row 0 stands for the context that the tree grows from. Layout::
+Layout (of a row and its contexts: see ``contexts``)::
 
-    rows   int32   [nodes + 1, ROW_FIELDS]    a candidate's fields (see ``evidence``), then CONTEXTS...
+    rows   int32   [nodes + 1, ROW_FIELDS]    row 0 stands for the context that the tree grows from
     probs  float32 [2, nodes + 1]             PATH: chance that the row is accepted; GIVEN: given its parent
     nodes  int32   [2, nodes]                 tokens and parents of the draft's nodes: row r is node r - 1
     pool   int32   [POOL, POOL_FIELDS]        candidates
@@ -11,35 +11,54 @@ A draft *row* is one drafted token; row 0 stands for the context that the tree g
     heap   int32   [POOL]                     binary heap of candidates, the most probable at 0
     waits  int32   [BUCKETS]                  how many candidates wait on the heap, by the size of their key
     window int32   [ORDERS]                   scratch: the last tokens before a row
-
-A *context* is a locus (code, length) in one of the trees. Every row has up to CONTEXTS of them per tree, the
-longest first; those of a child are the parent's that go on with the child's token. Where none of a tree's does,
-the last two tokens may be looked up, or the last one: more candidates, and more time.
+    branches int32 [MOST_BRANCHES, 2]         scratch: what followed a context of a sealed index
 """
 
 import numpy as np
 
+from . import resume, sealed
+from .contexts import (
+    AT,
+    CODE,
+    CONTEXT0,
+    CONTEXT_FIELDS,
+    END,
+    LENGTH,
+    N_CONTEXTS,
+    RESUMES0,
+    RUN0,
+    SEEN,
+    TREE,
+    follow,
+    follow_sealed,
+    put_context,
+    root_contexts,
+    root_sealed_contexts,
+    short_context,
+)
 from .evidence import (
-    BIAS,
     CONTEXTS,
     HISTORY,
+    LIVE,
     NGRAM,
     NGRAM_SLOT,
     PARENT,
     POOL_FIELDS,
     PRIOR,
     RATE,
+    RESUMED,
+    RESUMED_HISTORY,
+    RESUMED_SLOT,
     ROW_DEPTH,
     SESSION,
     SLOT0,
     SLOTS,
     SOURCE,
+    STOOD,
     TOKEN,
-    TREES,
-    VALUE,
     cell_of,
+    clip_rates,
     length_class,
-    row_features,
     score,
 )
 from .jit import inlined, kernel
@@ -51,9 +70,9 @@ from .tree import (
     C_NODE,
     C_POS,
     COUNT,
-    DEPTH,
     INNERS,
     L_NEXT,
+    LAST,
     LEAVES,
     NEXT,
     POS,
@@ -62,25 +81,15 @@ from .tree import (
     S_NODE,
     S_SUFFIX,
     child,
-    descend,
-    shorten,
 )
 
-N_CONTEXTS = POOL_FIELDS
-CONTEXT0 = N_CONTEXTS + 1
-# Fields of a context: which tree, code, length, the text position of the next token, the one where the edge
-# ends, and the count. Inside an edge, going on takes a look at the text and nothing else.
-TREE, CODE, LENGTH, AT, END, SEEN = 0, 1, 2, 3, 4, 5
-CONTEXT_FIELDS = 6
-ROW_FIELDS = CONTEXT0 + CONTEXT_FIELDS * CONTEXTS * TREES
 POOL = 1024
 CANDIDATES = 24  # per row
 MOST_INNERS = 12  # of a node's children that are looked at; the lists lean towards descending counts
 MOST_LEAVES = 4
 
 PATH, GIVEN = 0, 1
-PRUNE = 0.25  # evidence at a rate so far below what can matter is passed over, before its token is looked up
-JUMP = 16  # below its longest match, a tree is asked for contexts of at most so many tokens
+PRUNE = 0.6  # evidence at a rate so far below what can matter is passed over, before its token is looked up
 BUCKETS = 82  # of path probabilities from 2**-10 to 1, eight per octave; what is below is not worth a place
 _BITS_SHIFT = 20  # keeps a float32's exponent and the first three bits of its fraction
 _BITS_LEAST = (127 - 10) << 3  # bucket 0 starts at 2**-10
@@ -88,93 +97,7 @@ _BUCKET_START = ((np.arange(BUCKETS, dtype=np.int32) + _BITS_LEAST) << _BITS_SHI
 
 
 @inlined
-def _put_context(inner, n, tree, code, length, rows, row, column):
-    """Write a context of a row."""
-    if code < 0:
-        at, end, count = ~code + length, n, 1
-    else:
-        pos = int(inner[code, POS])
-        at, end, count = pos + length, pos + int(inner[code, DEPTH]), max(1, int(inner[code, COUNT]))
-    rows[row, column + TREE] = tree
-    rows[row, column + CODE] = code
-    rows[row, column + LENGTH] = length
-    rows[row, column + AT] = at
-    rows[row, column + END] = end
-    rows[row, column + SEEN] = count
-
-
-@kernel
-def _root_contexts(text, leaf, inner, table, n, node, length, pos, tree, rows):
-    """Append the contexts of row 0 in one tree: its longest match, then shorter ones seen more often.
-
-    A shorter context with the same count has the same occurrences and tells nothing new.
-    """
-    found = 0
-    last = -1
-    at = int(rows[0, N_CONTEXTS])
-    while length > 0 and found < CONTEXTS:
-        node, code = descend(text, leaf, inner, table, node, length, pos)
-        count = 1 if code < 0 else int(inner[code, COUNT])
-        if count != last:
-            _put_context(inner, n, tree, code, length, rows, 0, CONTEXT0 + CONTEXT_FIELDS * (at + found))
-            found += 1
-            last = count
-        if length > JUMP:
-            pos += length - JUMP
-            length = JUMP
-            node = 0
-        else:
-            node, length, pos = shorten(text, leaf, inner, table, node, length, pos)
-    rows[0, N_CONTEXTS] = at + found
-
-
-@inlined
-def _follow(text, leaf, inner, table, n, rows, parent, had, row, have, token):
-    """Write the parent's context at column ``had``, one token on, to the row's column ``have``; whether it goes on."""
-    at = int(rows[parent, had + AT])
-    if at < int(rows[parent, had + END]):
-        if int(text[at]) != token:
-            return False
-        for field in range(CONTEXT_FIELDS):
-            rows[row, have + field] = rows[parent, had + field]
-        rows[row, have + LENGTH] += 1
-        rows[row, have + AT] += 1
-        return True
-    if int(rows[parent, had + CODE]) < 0:
-        # The end of the text. `draft` moves a context of the session's tree away from there, and a sentinel,
-        # which no token equals, keeps one of history's from it; but an interrupt may have kept the sentinel
-        # from being written, and going on here would read outside the arrays.
-        return False
-    code = child(text, leaf, inner, table, int(rows[parent, had + CODE]), token)
-    if code == 0:
-        return False
-    _put_context(
-        inner, n, int(rows[parent, had + TREE]), code, int(rows[parent, had + LENGTH]) + 1, rows, row, have
-    )
-    return True
-
-
-@inlined
-def _short_context(text, leaf, inner, table, n, before, token):
-    """Locus (code, length) of the last two tokens, or of the last one; length 0 where the tree has neither."""
-    if before >= 0:
-        code = child(text, leaf, inner, table, 0, before)
-        if code > 0 and int(inner[code, DEPTH]) == 1:
-            code = child(text, leaf, inner, table, code, token)
-        elif code != 0:
-            at = (~code if code < 0 else int(inner[code, POS])) + 1
-            if at >= n or int(text[at]) != token:
-                code = 0
-        if code > 0 or (code < 0 and ~code + 2 < n):
-            return code, 2
-    code = child(text, leaf, inner, table, 0, token)
-    if code > 0 or (code < 0 and ~code + 1 < n):
-        return code, 1
-    return 0, 0
-
-
-@inlined
-def _offer(pool, keys, first, last, token, source, cell, rate, slot):
+def _offer(pool, keys, first, last, token, source, cell, rate, slot, stood):
     """Add a candidate of the current row, or one more piece of evidence for it; return the new end.
 
     Until it is scored, its key is the largest rate of its cells.
@@ -183,6 +106,7 @@ def _offer(pool, keys, first, last, token, source, cell, rate, slot):
         if int(pool[k, TOKEN]) == token:
             if pool[k, SLOT0 + slot] == 0:  # two n-gram contexts share a slot: the longer one comes first
                 pool[k, SLOT0 + slot] = cell + 1
+                pool[k, STOOD] = max(int(pool[k, STOOD]), stood)
                 if rate > keys[k]:
                     keys[k] = rate
                     pool[k, SOURCE] = source
@@ -191,6 +115,7 @@ def _offer(pool, keys, first, last, token, source, cell, rate, slot):
         return last
     pool[last, TOKEN] = token
     pool[last, SOURCE] = source
+    pool[last, STOOD] = stood
     for k in range(SLOTS):
         pool[last, SLOT0 + k] = 0
     pool[last, SLOT0 + slot] = cell + 1
@@ -199,21 +124,30 @@ def _offer(pool, keys, first, last, token, source, cell, rate, slot):
 
 
 @inlined
-def _offer_context(text, leaf, inner, rows, row, column, pool, keys, first, last, cells, source, slot, least):
-    """Offer the successors of one context of a row."""
+def _offer_edge(text, rows, row, column, pool, keys, first, last, cells, source, slot, least):
+    """Offer the only token that ever followed a context."""
     at = int(rows[row, column + AT])
+    total = int(rows[row, column + SEEN])
+    token = int(text[at])
+    cell = cell_of(source, int(rows[row, column + LENGTH]), total, total)
+    rate = cells[cell, RATE]
+    if token >= 0 and rate >= least:
+        last = _offer(
+            pool, keys, first, last, token, source, cell, rate, slot, at if source == SESSION else 0
+        )
+    return last
+
+
+@inlined
+def _offer_context(text, leaf, inner, rows, row, column, pool, keys, first, last, cells, source, slot, least):
+    """Offer the successors of one context of a row in a suffix tree."""
+    if int(rows[row, column + AT]) < int(rows[row, column + END]):
+        return _offer_edge(text, rows, row, column, pool, keys, first, last, cells, source, slot, least)
     length = int(rows[row, column + LENGTH])
     total = int(rows[row, column + SEEN])
-    if at < int(rows[row, column + END]):
-        token = int(text[at])
-        cell = cell_of(source, length, total, total)
-        rate = cells[cell, RATE]
-        if token >= 0 and rate >= least:
-            last = _offer(pool, keys, first, last, token, source, cell, rate, slot)
-        return last
     code = int(rows[row, column + CODE])
     if code < 0:
-        return last  # the end of the text; see `_follow`
+        return last  # the end of the text; see `follow`
     v = int(inner[code, INNERS])
     looked = 0
     while v >= 0 and looked < MOST_INNERS:
@@ -222,7 +156,8 @@ def _offer_context(text, leaf, inner, rows, row, column, pool, keys, first, last
         if rate >= least:
             token = int(text[int(inner[v, POS]) + length])
             if token >= 0:
-                last = _offer(pool, keys, first, last, token, source, cell, rate, slot)
+                stood = int(inner[v, LAST]) + length if source == SESSION else 0
+                last = _offer(pool, keys, first, last, token, source, cell, rate, slot, stood)
         v = int(inner[v, NEXT])
         looked += 1
     cell = cell_of(source, length, 1, total)
@@ -234,16 +169,43 @@ def _offer_context(text, leaf, inner, rows, row, column, pool, keys, first, last
     while j >= 0 and looked < MOST_LEAVES:
         token = int(text[j + length])
         if token >= 0:
-            last = _offer(pool, keys, first, last, token, source, cell, rate, slot)
+            stood = j + length if source == SESSION else 0
+            last = _offer(pool, keys, first, last, token, source, cell, rate, slot, stood)
         j = int(leaf[j, L_NEXT])
         looked += 1
     return last
 
 
 @inlined
+def _offer_sealed(
+    text, sa, nodes, rows, row, column, branches, pool, keys, first, last, cells, source, slot, least
+):
+    """Offer the successors of one context of a row in a sealed index, the most frequent ones first."""
+    if int(rows[row, column + AT]) < int(rows[row, column + END]):
+        return _offer_edge(text, rows, row, column, pool, keys, first, last, cells, source, slot, least)
+    length = int(rows[row, column + LENGTH])
+    total = int(rows[row, column + SEEN])
+    found = sealed.list_branches(text, sa, nodes, int(rows[row, column + CODE]), length, total, branches)
+    for k in range(found):
+        cell = cell_of(source, length, int(branches[k, 1]), total)
+        rate = cells[cell, RATE]
+        if rate >= least:
+            last = _offer(pool, keys, first, last, int(branches[k, 0]), source, cell, rate, slot, 0)
+    return last
+
+
+@inlined
+def _had(rows, parent, tree, c):
+    """Whether the parent's context number ``c`` is one of this text's."""
+    if c >= int(rows[parent, N_CONTEXTS]):
+        return False
+    return int(rows[parent, CONTEXT0 + CONTEXT_FIELDS * c + TREE]) == tree
+
+
+@inlined
 def _expand(
     text, leaf, inner, table, n, tree, source, active_code, active_length,
-    rows, row, parent, c, have, before, token, pool, keys, first, last, cells, least, short,
+    rows, row, parent, c, have, before, token, pool, keys, first, last, cells, least,
 ):  # fmt: skip
     """Move the parent's contexts of one tree, from its number ``c`` on, to the row, and offer what followed them.
 
@@ -252,34 +214,86 @@ def _expand(
     """
     start = have
     above = max(parent, 0)
-    while c < int(rows[above, N_CONTEXTS]) and int(rows[above, CONTEXT0 + CONTEXT_FIELDS * c + TREE]) == tree:
+    while _had(rows, above, tree, c):
         old = CONTEXT0 + CONTEXT_FIELDS * c
         new = CONTEXT0 + CONTEXT_FIELDS * have
         c += 1
         if row > 0:
-            if not _follow(text, leaf, inner, table, n, rows, parent, old, row, new, token):
+            if not follow(text, leaf, inner, table, n, rows, parent, old, row, new, token):
                 continue
             if tree == 0 and int(rows[row, new + AT]) >= n:
                 # The end of the text: what follows it is what followed its longest repeated suffix.
                 if active_length == 0:
                     continue
-                _put_context(inner, n, tree, active_code, active_length, rows, row, new)
+                put_context(inner, n, tree, active_code, active_length, rows, row, new)
         slot = CONTEXTS * tree + have - start
         last = _offer_context(
             text, leaf, inner, rows, row, new, pool, keys, first, last, cells, source, slot, least
         )
         have += 1
-    if short and row > 0 and have == start and n > 0:
-        code, length = _short_context(text, leaf, inner, table, n, before, token)
+    if row > 0 and have == start and last == first and n > 0:  # nothing is known so far
+        code, length = short_context(text, leaf, inner, table, n, before, token)
         if length > 0:
             new = CONTEXT0 + CONTEXT_FIELDS * have
-            _put_context(inner, n, tree, code, length, rows, row, new)
-            slot = CONTEXTS * tree
+            put_context(inner, n, tree, code, length, rows, row, new)
             last = _offer_context(
-                text, leaf, inner, rows, row, new, pool, keys, first, last, cells, source, slot, least
-            )
+                text, leaf, inner, rows, row, new,
+                pool, keys, first, last, cells, source, CONTEXTS * tree, least,
+            )  # fmt: skip
             have += 1
     return c, have, last
+
+
+@inlined
+def _expand_sealed(
+    text, sa, nodes, tree, source, rows, row, parent, c, have, token,
+    branches, pool, keys, first, last, cells, least,
+):  # fmt: skip
+    """As ``_expand``, in a sealed index."""
+    start = have
+    above = max(parent, 0)
+    while _had(rows, above, tree, c):
+        old = CONTEXT0 + CONTEXT_FIELDS * c
+        new = CONTEXT0 + CONTEXT_FIELDS * have
+        c += 1
+        if row > 0 and not follow_sealed(text, sa, nodes, rows, parent, old, row, new, token):
+            continue
+        slot = CONTEXTS * tree + have - start
+        last = _offer_sealed(
+            text, sa, nodes, rows, row, new, branches, pool, keys, first, last, cells, source, slot, least
+        )
+        have += 1
+    return c, have, last
+
+
+@inlined
+def _resume(
+    text, n, tree, source, strayed, rows, row, parent, before, token, pool, keys, first, last, cells, least
+):
+    """Offer what follows where the row resumes a text that it, or the context, strayed from."""
+    if row == 0:
+        place, gap = int(strayed[tree, resume.PLACE]), int(strayed[tree, resume.GAP])
+        at, run = resume.resume_at(text, n, place, gap, before, token)
+    else:
+        at, run = int(rows[parent, RESUMES0 + tree]), int(rows[parent, RUN0 + tree])
+        if at >= 0 and int(text[at]) == token:
+            at += 1
+            run = max(run + 1, resume.FOLLOWED)
+        else:
+            at, run = resume.resume_in_draft(text, n, rows, parent, tree, token)
+    if at >= n or (at >= 0 and text[at] < 0):
+        at = -1
+    rows[row, RESUMES0 + tree] = at
+    rows[row, RUN0 + tree] = run
+    if at < 0:
+        return last
+    count = 1 + int(strayed[tree, resume.GAP])
+    cell = cell_of(source, run, count, count)
+    rate = cells[cell, RATE]
+    if rate < least:
+        return last
+    stood = at if tree == 0 else 0
+    return _offer(pool, keys, first, last, int(text[at]), source, cell, rate, RESUMED_SLOT + tree, stood)
 
 
 @inlined
@@ -309,7 +323,7 @@ def _offer_ngrams(table, recent, window, rows, row, pool, keys, first, last, cel
                 rate = cells[cell, RATE]
                 if rate >= least:
                     token = int(table[at, field])
-                    last = _offer(pool, keys, first, last, token, NGRAM, cell, rate, NGRAM_SLOT)
+                    last = _offer(pool, keys, first, last, token, NGRAM, cell, rate, NGRAM_SLOT, 0)
         found += 1
         if found == 2:
             break
@@ -356,8 +370,9 @@ def draft(
     text0, leaf0, inner0, table0, state,
     text1, leaf1, inner1, table1, cursor1,
     text2, leaf2, inner2, table2, cursor2,
-    text3, leaf3, inner3, table3, cursor3,
-    ngrams, recent, window, cells, weights, costs, short,
+    text3, sa3, nodes3, cursor3,
+    text4, sa4, nodes4, cursor4,
+    ngrams, recent, strayed, window, branches, cells, weights, costs,
     rows, probs, nodes, pool, keys, bits, given, heap, waits,
 ):  # fmt: skip
     """Grow a draft tree of at most ``rows.shape[0] - 1`` nodes; return (rows grown, rows worth drafting).
@@ -367,12 +382,13 @@ def draft(
         text1: and leaf1, inner1, table1, cursor1: the newer generation of history, with a cursor (int64
             [CURSOR_FIELDS]) that is up to date with it.
         text2: and leaf2, inner2, table2, cursor2: likewise the older generation.
-        text3: and leaf3, inner3, table3, cursor3: likewise the prior's tree.
+        text3: and sa3, nodes3, cursor3 (int32 [CURSOR_ROWS, 6]): the sealed index of history.
+        text4: and sa4, nodes4, cursor4: likewise that of the prior.
         ngrams: table of the n-gram index; no rows where it is not used.
         recent: int32 [ORDERS + 1], the last tokens of the context, newest last, and how many are valid.
+        strayed: int32 [LIVE, 2], what the context may come back to, as ``learn`` left it; see ``resume``.
         cells: and weights, the calibration.
         costs: float32 [at least nodes + 1], t(k + 1) / t(1) for a draft of k nodes.
-        short: whether a tree none of whose contexts goes on is asked for the last two tokens.
 
     Rows come out in descending probability, parents before children, so the first k are the best tree of k
     nodes. Of those, the k that maximises E(k) / t(k + 1) is worth drafting, E(k) = 1 + the sum of the first k
@@ -380,7 +396,7 @@ def draft(
 
     Cost: O(nodes × contexts × log nodes).
     """
-    n0, n1, n2, n3 = int(state[S_N]), int(cursor1[C_N]), int(cursor2[C_N]), int(cursor3[C_N])
+    n0, n1, n2 = int(state[S_N]), int(cursor1[C_N]), int(cursor2[C_N])
     active_length = n0 - int(state[S_SUFFIX])
     active_code = int(state[S_NODE])
     if int(state[S_BELOW]) > 0:
@@ -391,22 +407,21 @@ def draft(
     rows[0, ROW_DEPTH] = 0
     rows[0, N_CONTEXTS] = 0
     probs[PATH, 0] = probs[GIVEN, 0] = 1.0
-    _root_contexts(
+    root_contexts(
         text0, leaf0, inner0, table0, n0,
         int(state[S_NODE]), active_length, int(state[S_SUFFIX]), 0, rows,
     )  # fmt: skip
-    _root_contexts(
+    root_contexts(
         text1, leaf1, inner1, table1, n1,
         int(cursor1[C_NODE]), int(cursor1[C_LENGTH]), int(cursor1[C_POS]), 1, rows,
     )  # fmt: skip
-    _root_contexts(
+    root_contexts(
         text2, leaf2, inner2, table2, n2,
         int(cursor2[C_NODE]), int(cursor2[C_LENGTH]), int(cursor2[C_POS]), 2, rows,
     )  # fmt: skip
-    _root_contexts(
-        text3, leaf3, inner3, table3, n3,
-        int(cursor3[C_NODE]), int(cursor3[C_LENGTH]), int(cursor3[C_POS]), 3, rows,
-    )  # fmt: skip
+    root_sealed_contexts(cursor3, 3, rows)
+    root_sealed_contexts(cursor4, 4, rows)
+    resume.remember(rows, 0, strayed)
     pooled = 0  # candidates in the pool
     waiting = 0  # candidates on the heap
     row = 0
@@ -432,24 +447,39 @@ def draft(
         have = 0
         c, have, last = _expand(
             text0, leaf0, inner0, table0, n0, 0, SESSION, active_code, active_length,
-            rows, row, parent, c, have, before, token, pool, keys, first, last, cells, least, short,
+            rows, row, parent, c, have, before, token, pool, keys, first, last, cells, least,
         )  # fmt: skip
         c, have, last = _expand(
             text1, leaf1, inner1, table1, n1, 1, HISTORY, 0, 0,
-            rows, row, parent, c, have, before, token, pool, keys, first, last, cells, least, short,
+            rows, row, parent, c, have, before, token, pool, keys, first, last, cells, least,
         )  # fmt: skip
         c, have, last = _expand(
             text2, leaf2, inner2, table2, n2, 2, HISTORY, 0, 0,
-            rows, row, parent, c, have, before, token, pool, keys, first, last, cells, least, short,
+            rows, row, parent, c, have, before, token, pool, keys, first, last, cells, least,
         )  # fmt: skip
-        c, have, last = _expand(
-            text3, leaf3, inner3, table3, n3, 3, PRIOR, 0, 0,
-            rows, row, parent, c, have, before, token, pool, keys, first, last, cells, least, short,
+        c, have, last = _expand_sealed(
+            text3, sa3, nodes3, 3, HISTORY, rows, row, parent, c, have, token,
+            branches, pool, keys, first, last, cells, least,
+        )  # fmt: skip
+        c, have, last = _expand_sealed(
+            text4, sa4, nodes4, 4, PRIOR, rows, row, parent, c, have, token,
+            branches, pool, keys, first, last, cells, least,
         )  # fmt: skip
         rows[row, N_CONTEXTS] = have
+        last = _resume(
+            text0, n0, 0, RESUMED, strayed, rows, row, parent, before, token,
+            pool, keys, first, last, cells, least,
+        )  # fmt: skip
+        last = _resume(
+            text1, n1, 1, RESUMED_HISTORY, strayed, rows, row, parent, before, token,
+            pool, keys, first, last, cells, least,
+        )  # fmt: skip
+        last = _resume(
+            text2, n2, 2, RESUMED_HISTORY, strayed, rows, row, parent, before, token,
+            pool, keys, first, last, cells, least,
+        )  # fmt: skip
         session_length = 0
         history_length = 0
-        age = 0
         known = 0
         tree_before = -1
         rank = 0
@@ -461,25 +491,27 @@ def draft(
             known |= 1 << (CONTEXTS * tree + rank)
             if rank == 0 and tree == 0:
                 session_length = int(rows[row, column + LENGTH])
-                far = n0 - int(rows[row, column + AT])
-                while far > 0:
-                    far >>= 1
-                    age += 1
-            elif rank == 0 and tree <= 2:
+            elif rank == 0 and tree <= LIVE:
                 history_length = max(history_length, int(rows[row, column + LENGTH]))
         if last == first and ngrams.shape[0] > 0:
             # Only where the trees know nothing: elsewhere the n-grams would count the same text once more.
             last = _offer_ngrams(ngrams, recent, window, rows, row, pool, keys, first, last, cells, least)
         session_class, history_class = length_class(session_length), length_class(history_length)
-        last_feature, pair_feature = row_features(token, before)
-        shared = float(weights[BIAS, VALUE])
-        shared += float(weights[last_feature, VALUE]) + float(weights[pair_feature, VALUE])
-        depth = int(rows[row, ROW_DEPTH])
+        best_rate, second_rate = clip_rates(keys, first, last)
+        newest = 0
+        for k in range(first, last):
+            newest = max(newest, int(pool[k, STOOD]))
         total = 0.0
         for k in range(first, last):
+            stood = int(pool[k, STOOD])
+            age = 0
+            far = n0 - stood if stood > 0 else 0
+            while far > 0:
+                far >>= 1
+                age += 1
             given[k] = score(
-                pool, k, keys[k], shared, last_feature, pair_feature,
-                cells, weights, depth, token, session_class, history_class, age, known,
+                pool, k, float(keys[k]), second_rate if keys[k] >= best_rate else best_rate, cells, weights,
+                token, session_class, history_class, age, int(stood > 0 and stood == newest), known,
             )  # fmt: skip
             total += given[k]
         # Siblings exclude one another, so together they are certain at most.
@@ -513,6 +545,7 @@ def draft(
         for field in range(POOL_FIELDS):
             rows[row, field] = pool[k, field]
         rows[row, ROW_DEPTH] = rows[int(pool[k, PARENT]), ROW_DEPTH] + 1
+        rows[row, N_CONTEXTS] = 0  # the last one is not expanded any more
         probs[PATH, row] = keys[k]
         probs[GIVEN, row] = given[k]
         nodes[0, row - 1] = pool[k, TOKEN]

@@ -165,11 +165,11 @@ def _count_leaf(inner, v, j):
     make it quadratic otherwise.
     """
     while v >= 0:
-        inner[v, LAST] = j
         count = int(inner[v, COUNT]) + 1
         if count > SATURATION:
             break
         inner[v, COUNT] = count
+        inner[v, LAST] = j
         parent = int(inner[v, PARENT])
         prev = int(inner[v, PREV])
         if prev >= 0 and int(inner[prev, COUNT]) < count:

@@ -3,7 +3,7 @@
 import numba
 import numpy as np
 
-from . import draft, evidence, ngram, tree
+from . import contexts, draft, evidence, learning, ngram, resume, sealed, tree
 
 _done = False
 
@@ -20,7 +20,7 @@ def warm_up() -> None:
         return
     text, leaf = np.zeros(8, np.int32), np.zeros((8, tree.LEAF_FIELDS), np.int32)
     inner, table = np.zeros((8, tree.INNER_FIELDS), np.int32), np.zeros(32, np.uint32)
-    inner[0] = (-1, 0, 0, 0, 0, -1, -1, -1, -1)
+    inner[0, [tree.PARENT, tree.NEXT, tree.PREV, tree.INNERS, tree.LEAVES]] = -1
     state, cursor = np.zeros(tree.STATE_FIELDS, np.int64), np.zeros(tree.CURSOR_FIELDS, np.int64)
     state[tree.S_INNERS] = 1
     recent, tokens = np.zeros(tree.WINDOW, np.int32), np.zeros(2, np.int32)
@@ -35,17 +35,31 @@ def warm_up() -> None:
     ngrams, tail = np.zeros((4, ngram.ROW_FIELDS), np.int32), np.zeros(ngram.TAIL_FIELDS, np.int32)
     ngram.extend(ngrams, tail, tokens)
     ngram.find_context(ngrams, tokens, 2, 1)
-    rows, keys = np.zeros((3, draft.ROW_FIELDS), np.int32), np.zeros(draft.POOL, np.float32)
+    rows, keys = np.zeros((3, contexts.ROW_FIELDS), np.int32), np.zeros(draft.POOL, np.float32)
     cells, weights = np.ones((evidence.CELLS, 3), np.float32), np.ones((evidence.WEIGHTS, 2), np.float32)
     probs = np.zeros((2, 3), np.float32)
+    strayed = np.full((evidence.LIVE, resume.STRAYED_FIELDS), -1, np.int32)
+    sealed_text, place = (
+        np.array([-1], np.int32),
+        np.zeros((sealed.CURSOR_ROWS, sealed.CONTEXT_FIELDS), np.int32),
+    )
+    sealed_nodes = np.array([1, 0, 0, 0, 0], np.int32)
+    branches = np.zeros((sealed.MOST_BRANCHES, 2), np.int32)
+    for array in (sealed_text, sealed_nodes):
+        array.flags.writeable = False
+    index = sealed_text, sealed_text, sealed_nodes
+    frozen = (*index, place)
+    sealed.advance(*index, place, tokens)
+    sealed.find(*index, tokens, place[:1])
+    sealed.successors(*index, place[:1], branches)
     draft.draft(
-        *arrays, state, *arrays, cursor, *arrays, cursor, *arrays, cursor,
-        ngrams, tail, tail[1:], cells, weights, np.ones(3, np.float32), False,
+        *arrays, state, *arrays, cursor, *arrays, cursor, *frozen, *frozen,
+        ngrams, tail, strayed, tail[1:], branches, cells, weights, np.ones(3, np.float32),
         rows, probs, np.zeros((2, 2), np.int32), np.zeros((draft.POOL, evidence.POOL_FIELDS), np.int32),
         keys, keys.view(np.int32), keys.copy(), np.zeros(draft.POOL, np.int32),
         np.zeros(draft.BUCKETS, np.int32),
     )  # fmt: skip
-    evidence.learn(rows, probs[draft.GIVEN], 1, tokens, cells, weights, 8.0)
+    learning.learn(rows, probs[draft.GIVEN], 1, tokens, cells, weights, 8.0, True, strayed)
     if not numba.config.DISABLE_JIT:
         for kernel in _ENTRY_POINTS:
             kernel.disable_compile()
@@ -63,5 +77,8 @@ _ENTRY_POINTS = (
     ngram.extend,
     ngram.find_context,
     draft.draft,
-    evidence.learn,
+    learning.learn,
+    sealed.advance,
+    sealed.find,
+    sealed.successors,
 )

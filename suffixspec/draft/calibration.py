@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suffixspec.native import evidence as native
+from suffixspec.native import learning
 
 _LENGTHS = np.array([1, 2, 3, 4, 5.5, 8, 12, 22, 45, 100])  # middle of each bucket of ``native.cell_of``
 _COUNTS = np.array([1, 2, 3.5, 7, 20])
@@ -41,7 +42,14 @@ class Calibration:
         self.weights[native.SCALE] = 1.0, _SCALE_INERTIA
 
     def learn(
-        self, rows: NDArray[np.int32], given: NDArray[np.float32], grown: int, emitted: NDArray[np.int32]
+        self,
+        rows: NDArray[np.int32],
+        given: NDArray[np.float32],
+        grown: int,
+        emitted: NDArray[np.int32],
+        *,
+        strayed: NDArray[np.int32],
+        teach: bool = True,
     ) -> int:
         """Learn from what the target wrote; return how many rows it confirmed.
 
@@ -50,10 +58,14 @@ class Calibration:
             given: float32 [nodes + 1], the rows' probabilities given their parents.
             grown: how many rows to judge.
             emitted: int32 [accepted + 1], the target's tokens.
+            strayed: int32 [LIVE, 2], what the context may come back to; brought up to date.
+            teach: False: only ``strayed`` changes.
 
         Cost: O(grown).
         """
-        return int(native.learn(rows, given, grown, emitted, self.cells, self.weights, _MEMORY))
+        return int(
+            learning.learn(rows, given, grown, emitted, self.cells, self.weights, _MEMORY, teach, strayed)
+        )
 
     @property
     def nbytes(self) -> int:

@@ -12,11 +12,15 @@ from suffixspec.draft.calibration import Calibration
 from suffixspec.draft.tree import EMPTY, DraftTree
 from suffixspec.index.history import CONTEXT, History
 from suffixspec.index.ngram_index import NgramIndex
+from suffixspec.index.sealed import SealedIndex
 from suffixspec.index.session import SessionIndex
 from suffixspec.index.suffix_tree import SuffixTree, as_tokens
+from suffixspec.native import contexts as native_contexts
 from suffixspec.native import draft as native
 from suffixspec.native import evidence as native_evidence
 from suffixspec.native import ngram as native_ngram
+from suffixspec.native import resume as native_resume
+from suffixspec.native import sealed as native_sealed
 from suffixspec.native import tree as native_tree
 
 HistoryMode = Literal["off", "session", "namespace"]
@@ -49,8 +53,6 @@ class IndexDrafter:
         ngram_slots: contexts that an n-gram index holds; 44 bytes each.
         prior: text that any session may draft from where its own and history know less, in the target's
             tokens; see ``prior.load_prior``. Only with ``suffix``.
-        short_contexts: where a draft leaves what a tree knows, look its last two tokens up there: about 1 %
-            more tokens a step, for half as much drafting time again.
     """
 
     def __init__(
@@ -64,8 +66,7 @@ class IndexDrafter:
         cost: CostCurve | None = None,
         history_bytes: int = 1 << 30,
         ngram_slots: int = 1 << 16,
-        prior: SuffixTree | None = None,
-        short_contexts: bool = False,
+        prior: SealedIndex | None = None,
     ) -> None:
         if not suffix and not ngram:
             raise ValueError("expected at least one of suffix and ngram, got neither")
@@ -79,7 +80,6 @@ class IndexDrafter:
         self.history_mode = history
         self.max_nodes = max_nodes
         self.prior = prior if suffix else None
-        self.short_contexts = short_contexts
         self.calibration = Calibration()
         """Of greedy decoding; see ``calibration_at``."""
         self._sampled: dict[float, Calibration] = {}
@@ -134,14 +134,16 @@ class IndexDrafter:
 
     @property
     def nbytes(self) -> int:
-        """Allocated bytes of the indexes that outlive a session: history, n-grams and the prior."""
-        prior = 0 if self.prior is None else self.prior.nbytes
-        return self.history.nbytes + sum(index.nbytes for index in self._ngrams.values()) + prior
+        """Allocated bytes of the indexes that outlive a session: history and n-grams.
+
+        The prior and sealed history are mapped from files that all processes share, and not counted.
+        """
+        return self.history.nbytes + sum(index.nbytes for index in self._ngrams.values())
 
     @property
     def indexed_tokens(self) -> int:
-        """Tokens of the history and the prior."""
-        return len(self.history) + (0 if self.prior is None else len(self.prior))
+        """Tokens of the history, without what is sealed."""
+        return len(self.history)
 
 
 class IndexDraftSession:
@@ -155,11 +157,16 @@ class IndexDraftSession:
         self._temperature = 0.0
         self._learns = True
         nodes = drafter.max_nodes
-        self._rows = np.zeros((nodes + 1, native.ROW_FIELDS), np.int32)
+        self._rows = np.zeros((nodes + 1, native_contexts.ROW_FIELDS), np.int32)
         self._probs = np.zeros((2, nodes + 1), np.float32)
         self._given = self._probs[native.GIVEN]
         self._nodes = np.zeros((2, nodes), np.int32)
         self._window = np.zeros(native_ngram.ORDERS, np.int32)
+        self._branches = np.zeros((native_sealed.MOST_BRANCHES, 2), np.int32)
+        self._strayed = np.zeros((native_evidence.LIVE, native_resume.STRAYED_FIELDS), np.int32)
+        self._strayed[:] = _NOWHERE
+        self._history_version = 0
+        self._drafted = False
         self._pool = np.zeros((native.POOL, native_evidence.POOL_FIELDS), np.int32)
         self._keys = np.zeros(native.POOL, np.float32)
         self._scratch = (
@@ -208,8 +215,14 @@ class IndexDraftSession:
                 self._ngrams.end_sequence()
             self._ngrams.extend(prompt[common:])
         self._turn_start = prompt.shape[0]
-        self._grown = 0
+        self._stray()
         return common
+
+    def _stray(self) -> None:
+        """What was drafted, and what the context might come back to, says nothing about what comes now."""
+        self._grown = 0
+        self._drafted = False
+        self._strayed[:] = _NOWHERE
 
     def draft(self, max_nodes: int | None = None) -> DraftTree:
         """Propose what comes next: as many nodes as pay, at most ``max_nodes`` (the drafter's by default)."""
@@ -222,10 +235,12 @@ class IndexDraftSession:
         return DraftTree(token_ids, parents, self._probs[native.PATH, 1 : chosen + 1].copy(), validate=False)
 
     def sources(self, nodes: int) -> NDArray[np.int32]:
-        """int32 [nodes]: where the first nodes of the last draft came from; the prior counts as history."""
+        """int32 [nodes]: where the first nodes of the last draft came from: SESSION, HISTORY or NGRAM.
+
+        The prior counts as history.
+        """
         sources = self._rows[1 : nodes + 1, native_evidence.SOURCE]
-        sources = np.where(sources < 0, ~sources, sources)
-        return np.where(sources == native_evidence.PRIOR, native_evidence.HISTORY, sources)
+        return _REPORTED[np.where(sources < 0, ~sources, sources)]
 
     def _grow(self) -> int:
         """One kernel call: grow the tree, return how many of its rows pay."""
@@ -233,25 +248,34 @@ class IndexDraftSession:
         calibration = drafter.calibration_at(self._temperature)
         tree = index.tree if drafter.suffix else _EMPTY_TREE
         newer = older = _NO_HISTORY
+        sealed = prior = _NO_SEALED
         if index.history is not None:
             newer, *more = index.history.arguments()
             if more:
                 older = more[0]
-        prior = _NO_HISTORY
+            if self._history_version != index.history.index.version:  # its positions may be others
+                self._history_version = index.history.index.version
+                self._strayed[1:] = _NOWHERE
+            index.refresh()
+            if index.sealed is not None:
+                sealed = (*index.sealed.index.arrays, index.sealed.state)
         if index.prior is not None:
-            prior = (*index.prior.tree.arrays, index.prior.state)
+            prior = (*index.prior.index.arrays, index.prior.state)
+        self._drafted = True
         self._grown, chosen = native.draft(
             *tree.arrays,
             tree.state,
             *newer,
             *older,
+            *sealed,
             *prior,
             *self._ngram_arguments,
+            self._strayed,
             self._window,
+            self._branches,
             calibration.cells,
             calibration.weights,
             drafter.costs,
-            drafter.short_contexts,
             *self._scratch,
         )
         return chosen
@@ -259,10 +283,15 @@ class IndexDraftSession:
     def accept(self, emitted: NDArray[np.int32]) -> None:
         """Append the target's tokens (int32 [accepted + 1]) to the context and learn from them."""
         tokens = as_tokens(emitted)
-        if self._learns:
+        if self._drafted:
             calibration = self._drafter.calibration_at(self._temperature)
-            calibration.learn(self._rows, self._given, self._grown, tokens)
-        self._grown = 0
+            calibration.learn(
+                self._rows, self._given, self._grown, tokens, teach=self._learns, strayed=self._strayed
+            )
+            self._grown = 0
+            self._drafted = False
+        else:
+            self._stray()
         self._index.extend(tokens)
         if self._ngrams is not None:
             self._ngrams.extend(tokens)
@@ -313,7 +342,13 @@ class IndexDraftSession:
         return len(self._index.tree)
 
 
+_NOWHERE = (-1, 0)
 _EMPTY_TREE = SuffixTree()
 _NO_TAIL = np.zeros(native_ngram.TAIL_FIELDS, np.int32)
 _NO_CURSOR = np.zeros(native_tree.CURSOR_FIELDS, np.int64)
 _NO_HISTORY = (*_EMPTY_TREE.arrays, _NO_CURSOR)
+_EMPTY_SEALED = SealedIndex.build(np.zeros(0, np.int32))
+_NO_SEALED = (*_EMPTY_SEALED.arrays, _EMPTY_SEALED.cursor().state)
+_REPORTED = np.arange(native_evidence.SOURCES, dtype=np.int32)
+_REPORTED[[native_evidence.PRIOR, native_evidence.RESUMED_HISTORY]] = native_evidence.HISTORY
+_REPORTED[native_evidence.RESUMED] = native_evidence.SESSION

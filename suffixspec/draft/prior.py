@@ -11,22 +11,25 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import shutil
 import sysconfig
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from suffixspec.index.suffix_tree import SuffixTree
-from suffixspec.native import tree as native
+from suffixspec.errors import InputError, SuffixspecWarning
+from suffixspec.index.sealed import SealedIndex
 from suffixspec.text.cache import build_once, cache_root
 
 MOST_TOKENS = 2_500_000
-"""Of the prior's text; some 45 bytes each."""
+"""Of the prior's text; some 16 bytes each."""
 
-_FORMAT = 1
-_ARRAYS = ("text", "leaf", "inner", "table", "state")
+_FORMAT = 2
+_FILE = "library.index"
 # What nobody writes by hand, or what is not installed everywhere.
 _PASSED_OVER = frozenset(
     {"test", "tests", "idle_test", "site-packages", "dist-packages", "idlelib", "lib2to3", "turtledemo"}
@@ -47,12 +50,11 @@ class Encoder(Protocol):
         ...
 
 
-def load_prior(tokenizer: Encoder, *, folder: Path | None = None) -> SuffixTree | None:
+def load_prior(tokenizer: Encoder, *, folder: Path | None = None) -> SealedIndex | None:
     """The standard library's sources in a tokenizer's tokens, or None where there are no sources.
 
-    The first call for a tokenizer takes some ten seconds, later ones a tenth of one: they check the files'
-    digests (100 MB for SmolLM2's tokenizer, 2.3 million tokens) and map them. The tree is shared: append
-    nothing to it.
+    The first call for a tokenizer takes some ten seconds, later ones a tenth of one: they map the file (36 MB for
+    SmolLM2's tokenizer, 2.3 million tokens), check it, and have it in memory.
 
     Args:
         tokenizer: whose tokens.
@@ -64,15 +66,33 @@ def load_prior(tokenizer: Encoder, *, folder: Path | None = None) -> SuffixTree 
     sources = list(_sources(folder or Path(sysconfig.get_paths()["stdlib"])))
     if not sources:
         return None
-    version = (native.LEAF_FIELDS, native.INNER_FIELDS, native.STATE_FIELDS, MOST_TOKENS)
-    parts = (tokenizer.fingerprint, platform.python_version(), str(folder), _FORMAT, *version)
+    parts = (tokenizer.fingerprint, platform.python_version(), str(folder), _FORMAT, MOST_TOKENS)
     key = hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
-    cached = build_once(
-        cache_root() / "priors" / key, lambda scratch: _save(_index(sources, tokenizer.encode), scratch)
-    )
-    # Copy on write: the kernels are compiled for arrays that may be written, and nobody does.
-    arrays = [np.asarray(np.load(cached / f"{name}.npy", mmap_mode="c")) for name in _ARRAYS]
-    return SuffixTree.of_arrays(*arrays)
+    cached = cache_root() / "priors" / key
+    for _ in range(2):
+        build_once(cached, lambda scratch: _index(sources, tokenizer.encode).save(scratch / _FILE))
+        try:
+            index = SealedIndex.open(cached / _FILE)
+            index.prefault()
+        except (InputError, FileNotFoundError):
+            shutil.rmtree(cached, ignore_errors=True)  # damaged: it can be made again
+        else:
+            return index
+    raise OSError(f"the index in {cached} is damaged, and was when it was made again; look at the disk")
+
+
+def find_prior(tokenizer: Encoder) -> SealedIndex | None:
+    """As ``load_prior``; where the cache cannot be written, a warning and None: nothing depends on a prior."""
+    try:
+        return load_prior(tokenizer)
+    except OSError as error:
+        warnings.warn(
+            f"drafting without the standard library: expected a cache folder that can be written, got {error};"
+            " name another one in SUFFIXSPEC_CACHE",
+            SuffixspecWarning,
+            stacklevel=2,
+        )
+        return None
 
 
 def _sources(folder: Path) -> Iterator[Path]:
@@ -84,25 +104,17 @@ def _sources(folder: Path) -> Iterator[Path]:
         yield from (Path(place, name) for name in sorted(names) if name.endswith(".py"))
 
 
-def _index(sources: Sequence[Path], encode: Callable[..., list[int]]) -> SuffixTree:
-    tree = SuffixTree()
+def _index(sources: Sequence[Path], encode: Callable[..., list[int]]) -> SealedIndex:
+    texts: list[NDArray[np.int32]] = []
+    total = 0
     for source in sources:
         try:
             text = source.read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
             continue
-        tokens = np.array(encode(text, special=False), np.int32)
-        if len(tree) + tokens.size >= MOST_TOKENS:
+        tokens = np.array([*encode(text, special=False), -1], np.int32)
+        if total + tokens.size > MOST_TOKENS:
             break
-        tree.extend(tokens)
-        tree.end_sequence()
-    return tree
-
-
-def _save(tree: SuffixTree, folder: Path) -> None:
-    """Write what is in use of a tree's arrays; their room for growth stays behind."""
-    text, leaf, inner, table = tree.arrays
-    inners = int(tree.state[native.S_INNERS])
-    parts = (text[: len(tree)], leaf[: len(tree)], inner[:inners], table, tree.state)
-    for name, array in zip(_ARRAYS, parts, strict=True):
-        np.save(folder / f"{name}.npy", array)
+        total += tokens.size
+        texts.append(tokens)
+    return SealedIndex.build(np.concatenate(texts) if texts else np.zeros(0, np.int32))

@@ -13,9 +13,11 @@ from suffixspec.context_cost import ContextCost
 from suffixspec.cost import CostCurve
 from suffixspec.draft import Drafter, HistoryMode, IndexDrafter
 from suffixspec.draft.predicted import PredictionTrust
+from suffixspec.draft.prior import find_prior
 from suffixspec.engine.branch import Branch
 from suffixspec.engine.branches import Branches
 from suffixspec.engine.control import CostControl
+from suffixspec.engine.encodings import Encodings
 from suffixspec.engine.memory import with_retry
 from suffixspec.engine.reply import Reply
 from suffixspec.engine.session import Session
@@ -79,6 +81,8 @@ class Engine:
         self.target = target
         self.tokenizer = tokenizer
         self.drafter: Drafter = drafter or IndexDrafter(max_nodes=max_nodes, history=history)
+        self.encodings = Encodings(tokenizer)
+        """What texts of prompts were encoded as."""
         self.max_nodes = max_nodes
         self.prefill_chunk = prefill_chunk
         self.json_splice = json_splice
@@ -112,6 +116,7 @@ class Engine:
         dtype: Any = None,
         attn: str | None = None,
         measure: bool = True,
+        prior: bool = True,
         **options: Any,
     ) -> Engine:
         """Load a model and its tokenizer.
@@ -123,6 +128,8 @@ class Engine:
             attn: the attention implementation; None: the model's own.
             measure: measure t(n) (some forwards, cached per model and device), so that drafts are as wide as
                 pays; else everything found is drafted.
+            prior: draft from the Python standard library too, where the session and its history know nothing
+                (see ``draft.prior``; indexed once per tokenizer, some ten seconds).
             options: see ``Engine``.
 
         Raises:
@@ -137,7 +144,10 @@ class Engine:
         target, tokenizer = load_target(spec, device=device, dtype=dtype, attn=attn)
         if measure and "cost" not in options:
             options["cost"] = target.measure_cost()
-        return cls(target, tokenizer, **options)
+        engine = cls(target, tokenizer, **options)
+        if prior and isinstance(engine.drafter, IndexDrafter):
+            engine.drafter.prior = find_prior(tokenizer)
+        return engine
 
     def session(self, name: str, namespace: str = "default", *, drafting: bool = True) -> Session:
         """The agent loop of this name, begun if there is none: close it to make its outputs history.

@@ -29,6 +29,13 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         "--kv-gib", type=_gib, metavar="X", help="memory for KV, in GiB (default: a third of what is free)"
     )
     group.add_argument("--no-draft", action="store_true", help="plain decoding, through the same code")
+    group.add_argument(
+        "--prior",
+        choices=("stdlib", "none"),
+        default="stdlib",
+        help="what may be drafted from where nothing was read or written before: the Python standard library,"
+        " indexed once per tokenizer (some ten seconds), or nothing (default: stdlib)",
+    )
 
 
 def add_device_options(group: argparse._ArgumentGroup) -> None:
@@ -89,6 +96,7 @@ def load_engine(args: argparse.Namespace, **more: Any) -> Engine:
         attn=args.attn,
         max_nodes=args.max_nodes,
         measure=not args.no_draft,
+        prior=args.prior == "stdlib" and not args.no_draft,
         kv_bytes=None if args.kv_gib is None else int(args.kv_gib * (1 << 30)),
         history_store=None if getattr(args, "history", None) is None else history_folder(args.history),
         **more,

@@ -8,6 +8,7 @@ from weakref import WeakSet
 
 from numpy.typing import ArrayLike
 
+from suffixspec.index.sealed import SealedIndex
 from suffixspec.index.suffix_tree import Cursor, Match, SuffixTree, as_tokens
 
 _LEAST_BYTES = 16384  # per generation: room for a hundred tokens in any case
@@ -41,6 +42,8 @@ class GenerationalIndex:
         self._epoch = 0
         self.version = 0
         """Number of changes so far."""
+        self.sealed: SealedIndex | None = None
+        """Older text that no longer changes, drafted from as well; mapped from its file, and not in the budget."""
         self._longest = self._share // 16
         while self._trees[0].nbytes_at_most(self._longest + 1) > self._share:
             self._longest = self._longest * 9 // 10
@@ -98,6 +101,7 @@ class GenerationalIndex:
 
     def clear(self) -> None:
         """Drop all text, also for the cursors that look at it. Changes the index. Cost: some 10 µs per cursor."""
+        self.sealed = None
         self._trees.clear()
         self._trees.append(SuffixTree())
         self._epoch += 1

@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from suffixspec.index.generations import GenerationalCursor, GenerationalIndex
-from suffixspec.index.suffix_tree import Cursor, SuffixTree, as_tokens
+from suffixspec.index.sealed import SealedCursor, SealedIndex
+from suffixspec.index.suffix_tree import SuffixTree, as_tokens
 
 OVERLAP = 64
 """Tokens of left context that are repeated, uncounted, where the context leaves the tree's text."""
@@ -24,16 +25,19 @@ class SessionIndex:
     One writer at a time, and no reader during a write.
 
     Args:
-        history: the namespace's earlier outputs, matched beside the session's own tree; None for none.
-        prior: text that every session shares, matched likewise by the last ``OVERLAP`` tokens of each block.
+        history: the namespace's earlier outputs, matched beside the session's own tree; None for none. Its
+            sealed part is matched by the last ``OVERLAP`` tokens of each block.
+        prior: text that every session shares, likewise.
     """
 
-    def __init__(self, *, history: GenerationalIndex | None = None, prior: SuffixTree | None = None) -> None:
+    def __init__(self, *, history: GenerationalIndex | None = None, prior: SealedIndex | None = None) -> None:
         self.tree = SuffixTree()
         self.history: GenerationalCursor | None = None if history is None else history.cursor()
-        self.prior: Cursor | None = None if prior is None else prior.cursor()
+        self.prior: SealedCursor | None = None if prior is None else prior.cursor()
+        self.sealed: SealedCursor | None = None
         self._context = np.zeros(1024, np.int32)
         self._length = 0
+        self.refresh()
 
     @property
     def context(self) -> NDArray[np.int32]:
@@ -67,9 +71,9 @@ class SessionIndex:
             if self.history is not None:
                 self.history.reset()
                 self.history.extend(wanted[max(0, common - OVERLAP) : common])
-            if self.prior is not None:
-                self.prior.reset()
-                self.prior.extend(wanted[max(0, common - OVERLAP) : common])
+            for cursor in self._sealed_cursors():
+                cursor.reset()
+                cursor.extend(wanted[max(0, common - OVERLAP) : common])
         self._append(wanted[common:])
         return common
 
@@ -93,8 +97,19 @@ class SessionIndex:
         self.tree.extend(tokens)
         if self.history is not None:
             self.history.extend(tokens)
-        if self.prior is not None:
-            # A prompt's thousands of tokens are not followed one by one: no long repeat of the prior is lost.
+        for cursor in self._sealed_cursors():
+            # A prompt's thousands of tokens are not followed one by one: a sealed match counts no further.
             if tokens.shape[0] > OVERLAP:
-                self.prior.reset()
-            self.prior.extend(tokens[-OVERLAP:])
+                cursor.reset()
+            cursor.extend(tokens[-OVERLAP:])
+
+    def _sealed_cursors(self) -> list[SealedCursor]:
+        return [cursor for cursor in (self.sealed, self.prior) if cursor is not None]
+
+    def refresh(self) -> None:
+        """Look at history's sealed part as it is now. Cost: O(1), and O(``OVERLAP``) where it was exchanged."""
+        sealed = None if self.history is None else self.history.index.sealed
+        if sealed is not (None if self.sealed is None else self.sealed.index):
+            self.sealed = None if sealed is None else sealed.cursor()
+            if self.sealed is not None:
+                self.sealed.extend(self._context[max(0, self._length - OVERLAP) : self._length])

@@ -134,12 +134,12 @@ def load_prior(
     kind: str, names: tuple[str, ...], tokenizer: Tokenizer, progress: Progress
 ) -> SealedIndex | None:
     """The text that drafters know from the start, where one of them uses it."""
-    from suffixspec.draft.prior import load_prior as load
+    from suffixspec.draft.prior import find_prior
 
     if kind == "none" or not {"suffix", "combined"} & set(names):
         return None
     progress.note("indexing the Python standard library (once for this tokenizer)")
-    return load(tokenizer)
+    return find_prior(tokenizer)
 
 
 def make_drafter(

@@ -1,20 +1,27 @@
 """A slow, obvious twin of drafting and of learning, written from the definitions and not from the kernels.
 
-Strings of tokens, searched for in whole texts, stand where the kernels have loci in trees.
+Strings of tokens, searched for in whole texts, stand where the kernels have loci in trees and in sealed indexes.
 
-Definitions. A tree's text has n positions; the *pending* length is that of its longest suffix that also starts
-at an earlier position, and what starts in the last ``pending`` positions is not seen yet. A string was *seen* at
-the other positions where it stands and something follows it. How *often*: once where that is one position, else
-as many times as positions were counted (at most 1,023).
+Definitions. A live text has n positions; the *pending* length is that of its longest suffix that also starts at an
+earlier position, and what starts in the last ``pending`` positions is not seen yet. A string was *seen* at the
+other positions where it stands and something follows it. How *often*: once where that is one position, else as
+many times as positions were counted (at most 1,023). It stood *last* at the last of these. A sealed text does not
+change: all its positions are seen, and counted.
 
-A row of a draft is a path of tokens. Per tree it has up to two *contexts*: strings that were seen in that tree.
-Those of the empty path are the longest suffix of the context that was seen, and the longest one of at most 16
-tokens that was seen another number of times. Those of a longer path are the parent's, one token longer, where
+A row of a draft is a path of tokens. Per text it has up to two *contexts*: strings that were seen in it. Those of
+the empty path are the longest suffix of the context that was seen, and the longest one (in a live text of at most
+16 tokens) that was seen another number of times. Those of a longer path are the parent's, one token longer, where
 they still stand in the text; one that the session's text ends with goes on as that text's pending string. Where
-none is left and short contexts are wanted, the last two tokens if they were seen, or else the last one.
+none is left in a live text, and no text before it had anything to offer, the last two tokens if they were seen,
+or else the last one.
 
 Every context is a piece of evidence for each token that followed it: of those that followed more than once, all
-(the kernels look at 12: keep alphabets below that), of the others the four that followed last.
+(the kernels look at 12: keep alphabets below that), of the others the four that followed last; in a sealed text
+the eight most frequent ones of a context that was seen eight times and went on differently, else all.
+
+Where the context, or a row, *strayed* from a live text (its longest context there had four tokens or more, and
+was not what came next), the text is *resumed*: one more piece of evidence, for the token at the place where it is
+believed to go on. See ``resumed_place``.
 
 The twin rounds to float32 where the kernels do, since rates that are equal have to be equal here too.
 """
@@ -28,7 +35,9 @@ from functools import lru_cache
 import numpy as np
 
 from suffixspec.native import evidence as native
-from suffixspec.native.draft import JUMP, MOST_LEAVES, PRUNE  # what is tuned is the kernels' to say
+from suffixspec.native.contexts import JUMP  # what is tuned is the kernels' to say
+from suffixspec.native.draft import MOST_LEAVES, PRUNE
+from suffixspec.native.resume import AHEAD, LEAST_MATCH, MOST_GAP, NEAR
 
 SATURATION = 1023
 OVERLAP = 64  # tokens of left context that a session repeats where a prompt departs
@@ -38,21 +47,23 @@ BORDERS = [2.0**octave * (1 + eighth / 8) for octave in range(-10, 1) for eighth
 TIE = 1e-5  # relative difference of probabilities below which the order is left open
 
 SESSION, HISTORY, NGRAM, PRIOR = "session", "history", "ngram", "prior"
-SOURCES = (SESSION, HISTORY, NGRAM, PRIOR)
-SOURCE_OF_TREE = (
-    SESSION,
-    HISTORY,
-    HISTORY,
-    PRIOR,
-)  # the session's, newer history, older history, the prior's
+RESUMED, RESUMED_HISTORY = "resumed", "resumed history"
+SOURCES = (SESSION, HISTORY, NGRAM, PRIOR, RESUMED, RESUMED_HISTORY)
+LIVE = 3
+# The session's text, newer history, older history, sealed history, the prior.
+SOURCE_OF_TEXT = (SESSION, HISTORY, HISTORY, HISTORY, PRIOR)
 
 String = tuple[int, ...]
 Cell = tuple[
     str, int, int, int
 ]  # source, class of the context's length, class of the count, class of the share
-Slot = tuple[int, int]  # tree and rank of the context in it, the longest first
-NGRAM_SLOT: Slot = (4, 0)
-SLOTS: tuple[Slot, ...] = (*((tree, rank) for tree in range(4) for rank in range(2)), NGRAM_SLOT)
+Slot = tuple[int, int]  # text and rank of the context in it, the longest first
+Place = tuple[int, int]  # a position of a text, and how sure it is
+NAMED: tuple[Slot, ...] = tuple((text, rank) for text in range(5) for rank in range(2))
+NGRAM_SLOT: Slot = (5, 0)
+RESUMED_SLOTS: tuple[Slot, ...] = tuple((6, text) for text in range(LIVE))
+SLOTS: tuple[Slot, ...] = (*NAMED, NGRAM_SLOT, *RESUMED_SLOTS)
+SUBSTITUTED, FOUND, FOUND_BOTH, FOLLOWED = 1, 2, 3, 4
 
 _CHARS: dict[int, str] = {}
 
@@ -128,6 +139,46 @@ class Text:
         """How often what was seen at these positions was seen; 0 where only uncounted text has it, several times."""
         return 1 if len(positions) == 1 else min(SATURATION, sum(self._counted[at] for at in positions))
 
+    def last(self, positions: list[int]) -> int:
+        """The last of the positions that counted; where none did, the first."""
+        counted = [at for at in positions if self._counted[at]]
+        return counted[:SATURATION][-1] if counted and len(positions) > 1 else positions[0]
+
+    def evidence(self, context: String) -> dict[int, int]:
+        """Token that followed a context → how often, as far as it is looked at."""
+        followers = self.followers(context)
+        once = sorted((positions[0], token) for token, positions in followers.items() if len(positions) == 1)
+        left_out = {token for _, token in once[:-MOST_LEAVES]}
+        return {
+            token: max(1, self.often(positions))
+            for token, positions in followers.items()
+            if token >= 0 and token not in left_out
+        }
+
+
+class SealedText(Text):
+    """A text that does not change any more."""
+
+    def end_sequence(self) -> None:
+        """Append the separator."""
+        self.extend([-1])
+
+    def pending(self) -> String:
+        """Nothing: every position is seen."""
+        return ()
+
+    def often(self, positions: list[int]) -> int:
+        """How many they are."""
+        return len(positions)
+
+    def evidence(self, context: String) -> dict[int, int]:
+        """Token that followed a context → how often: all, or the eight most frequent ones."""
+        followers = self.followers(context)
+        found = {token: len(positions) for token, positions in followers.items() if token >= 0}
+        if len(followers) > 1 and len(self.positions(context)) >= 8:
+            found = dict(sorted(found.items(), key=lambda pair: (-pair[1], pair[0]))[:8])
+        return found
+
 
 class Ngrams:
     """Contexts of one to four tokens → what followed them, four tokens each, in memory without an end."""
@@ -194,7 +245,12 @@ def number(cell: Cell | None) -> int:
 
 def bits(slots: Iterable[Slot]) -> int:
     """One bit for each slot."""
-    return sum(1 << SLOTS.index(slot) for slot in slots)
+    return sum(1 << NAMED.index(slot) for slot in slots)
+
+
+def rate_class(rate: float) -> int:
+    """0 to 10."""
+    return _class([2, 5, 10, 20, 35, 50, 65, 80, 90, 97], int(100 * rate))
 
 
 # Which weight a feature has is arbitrary, so the kernel's hash serves the twin as well.
@@ -211,13 +267,17 @@ class Row:
     parent: "Row | None"
     evidence: dict[Slot, Cell] = field(default_factory=dict)
     source: str = SESSION
+    stood: int = 0
+    """Where it followed last in the session's text; 0 where it never did."""
     features: list[int] = field(default_factory=list)
     given: float = 1.0
     """Its chance once its parent is accepted, a float32's value; so is the next."""
     chance: float = 1.0
     """Its chance."""
     contexts: tuple[list[String], ...] = ()
-    """Per tree; set when the row is expanded."""
+    """Per text; set when the row is expanded."""
+    resumes: list[Place | None] = field(default_factory=list)
+    """Per live text; set when the row is expanded."""
     lost: int = 0
     """Pieces of evidence for its children that were not looked at."""
 
@@ -226,7 +286,7 @@ class Beliefs:
     """The calibration's state and what it says about a candidate.
 
     Args:
-        cells: float32 [1600, 3] and weights: float32 [65538, 2], as the kernels have them; copied.
+        cells: float32 [2400, 3] and weights: float32 [65538, 2], as the kernels have them; copied.
     """
 
     def __init__(self, cells: np.ndarray, weights: np.ndarray) -> None:
@@ -237,40 +297,51 @@ class Beliefs:
         """How often such evidence was right."""
         return float(self.cells[number(cell) - 1, 2])
 
-    def logit(self, row: Row) -> float:
-        """Log odds of the best of the row's cells."""
+    def best(self, row: Row) -> float:
+        """The best rate of the row's cells, kept away from 0 and 1."""
         best = max(self.rate(cell) for cell in row.evidence.values())
-        best = min(max(best, 1e-4), 0.9995)
+        return _rounded(min(max(best, 1e-4), 0.9995))
+
+    def logit(self, row: Row) -> float:
+        """Log odds of that."""
+        best = self.best(row)
         return math.log(best / (1 - best))
 
     def features_of(
-        self, row: Row, before: int, last: int, session: int, history: int, age: int, known: int
+        self,
+        row: Row,
+        last: int,
+        session: int,
+        history: int,
+        age: int,
+        newest: bool,
+        rival: float,
+        known: int,
     ) -> list[int]:
-        """The row's features: what evidence it has, how long, deep and far back it is, and the tokens."""
+        """The row's features: its evidence, how long and how far back, its best rival, and the tokens."""
         at = row.evidence.get
         s1, s2 = at((0, 0)), at((0, 1))
         h1, h2 = at((1, 0)), at((1, 1))
-        older = at((2, 0))
-        if older and (not h1 or self.rate(older) > self.rate(h1)):  # the generation that promises more
-            h1, h2 = older, at((2, 1))
-        token, depth = row.path[-1], len(row.path) - 1
+        for text in (2, 3):  # the one that promises most
+            other = at((text, 0))
+            if other and (not h1 or self.rate(other) > self.rate(h1)):
+                h1, h2 = other, at((text, 1))
+        token = row.path[-1]
         session_share, history_share = (cell[3] if cell else 8 for cell in (s1, h1))
         shares = session_share * 16 + history_share
         return [
             _weight_of(*feature)
             for feature in (
-                (1, number(s1), number(s2)),
-                (2, number(h1), number(h2)),
-                (3, session * 16 + history, shares),
-                (4, min(depth, 20), shares),
-                (5, last, 0),
-                (6, token, 0),
-                (7, last, token),
-                (8, number(s1) if s1 else 1600 + number(s2), number(h1) if h1 else 1600 + number(h2)),
-                (9, age, session_share),
-                (10, before, last),
-                (11, token, shares),
-                (12, bits(row.evidence), known),
+                (1, number(h1), number(h2)),
+                (2, session * 16 + history, shares),
+                (3, token, 0),
+                (4, last, token),
+                (5, number(s1) if s1 else 2400 + number(s2), number(h1) if h1 else 2400 + number(h2)),
+                (6, token, shares),
+                (7, bits(slot for slot in row.evidence if slot in NAMED), known),
+                (8, age * 2 + newest, session_share),
+                (9, newest * 16 + rate_class(self.best(row)), rate_class(rival)),
+                (10, number(at(RESUMED_SLOTS[0])), session * 16 + session_share),
             )
         ]
 
@@ -317,8 +388,8 @@ class Twin:
     Args:
         beliefs: the calibration.
         history: how the texts of the history are found, newest first, at most two.
+        sealed: the part of history that does not change any more.
         prior: the text that all sessions share.
-        short: whether short contexts are looked up.
         suffix: whether there is a session's tree.
         ngrams: shared with other sessions of the namespace; None where they are not used.
     """
@@ -328,8 +399,8 @@ class Twin:
         beliefs: Beliefs,
         *,
         history: Callable[[], list[Text]] = list,
-        prior: Text | None = None,
-        short: bool = False,
+        sealed: SealedText | None = None,
+        prior: SealedText | None = None,
         suffix: bool = True,
         ngrams: Ngrams | None = None,
     ) -> None:
@@ -338,18 +409,21 @@ class Twin:
         self.context: list[int] = []
         self._suffix = suffix
         self._history = history
-        self._prior = prior
-        self._short = short
+        self._sealed = sealed or SealedText()
+        self._prior = prior or SealedText()
         self._ngrams = ngrams
         self._fed_from = 0  # the history is matched with the context from here on ...
-        self._prior_from = 0  # ... the prior from here on ...
+        self._sealed_from = 0  # ... what is sealed from here on ...
         self._counted_from = 0  # ... and n-grams with what was counted without a break
         self._texts: list[Text] = []
+        self._strayed: list[tuple[int, int] | None] = [None] * LIVE  # place, tokens since
+        self._history_sizes: list[int] = []
 
     # -- the text -----------------------------------------------------------------------------------
 
     def sync(self, prompt: Sequence[int]) -> None:
         """Make the prompt the context."""
+        self._strayed = [None] * LIVE
         prompt = [int(token) for token in prompt]
         common = 0
         while common < min(len(prompt), len(self.context)) and prompt[common] == self.context[common]:
@@ -360,7 +434,7 @@ class Twin:
                 self.text.end_sequence()
                 self.text.extend(overlap, counted=False)
             self.context = prompt[:common]
-            self._fed_from = self._prior_from = common - len(overlap)
+            self._fed_from = self._sealed_from = common - len(overlap)
             self._counted_from = common
         self.extend(prompt[common:])
 
@@ -368,7 +442,7 @@ class Twin:
         """Append to the context."""
         tokens = [int(token) for token in tokens]
         if len(tokens) > OVERLAP:
-            self._prior_from = len(self.context) + len(tokens) - OVERLAP
+            self._sealed_from = len(self.context) + len(tokens) - OVERLAP
         for token in tokens:
             if self._ngrams is not None:
                 self._ngrams.count(self.context[self._counted_from :], token)
@@ -388,7 +462,11 @@ class Twin:
             follow: where several rows are equally probable, the one that stands here comes first.
         """
         history = self._history()
-        self._texts = [self.text, *history, *[Text()] * (2 - len(history)), self._prior or Text()]
+        sizes = [len(text.tokens) for text in history]
+        if sizes != self._history_sizes:
+            self._history_sizes = sizes
+            self._strayed[1:] = [None] * (LIVE - 1)
+        self._texts = [self.text, *history, *[Text()] * (2 - len(history)), self._sealed, self._prior]
         rows, waiting, floor = [Row((), None)], [], 0.0
         while True:
             least = PRUNE * max(floor, LEAST_CHANCE) / rows[-1].chance if prune else 0.0
@@ -415,11 +493,10 @@ class Twin:
 
     def expand(self, row: Row, least: float) -> list[Row]:
         """The rows that may follow a row, with their chances."""
-        row.contexts = self._root_contexts() if row.parent is None else self._child_contexts(row)
         offered: dict[int, Row] = {}
         best: dict[int, float] = {}
 
-        def offer(token: int, slot: Slot, cell: Cell) -> None:
+        def offer(token: int, slot: Slot, cell: Cell, stood: int = 0) -> None:
             rate = self.beliefs.rate(cell)
             if rate < least:
                 row.lost += 1
@@ -429,39 +506,66 @@ class Twin:
             if slot in offered[token].evidence:  # of two n-gram contexts, the longer one counts
                 return
             offered[token].evidence[slot] = cell
+            offered[token].stood = max(offered[token].stood, stood)
             if rate > best[token]:
                 best[token], offered[token].source = rate, cell[0]
 
-        for tree, contexts in enumerate(row.contexts):
+        found = []
+        for number_of, text in enumerate(self._texts):
+            contexts = self._contexts(row, number_of, text)
+            if row.parent is not None and not contexts and not offered and number_of < LIVE:
+                last_two = self._last_two(row)
+                short = [last_two[1:]] if last_two[0] < 0 else [last_two, last_two[1:]]
+                contexts = [context for context in short if text.positions(context)][:1]
+            found.append(contexts)
             for rank, context in enumerate(contexts):
-                for token, cell in self._pieces(tree, context):
-                    offer(token, (tree, rank), cell)
+                total = max(1, text.often(text.positions(context)))
+                for token, count in text.evidence(context).items():
+                    cell = cell_of(SOURCE_OF_TEXT[number_of], len(context), count, total)
+                    stood = text.last(text.followers(context)[token]) + len(context) if number_of == 0 else 0
+                    offer(token, (number_of, rank), cell, stood)
+        row.contexts = tuple(found)
+        if row.parent is None:
+            self._remember(row)
+        row.resumes = [self._resumed_place(row, number_of) for number_of in range(LIVE)]
+        for number_of, place in enumerate(row.resumes):
+            if place:
+                at, run = place
+                strayed = self._strayed[number_of]
+                count = 1 + (strayed[1] if strayed else 0)
+                cell = cell_of(RESUMED if number_of == 0 else RESUMED_HISTORY, run, count, count)
+                token = self._texts[number_of].tokens[at]
+                offer(token, RESUMED_SLOTS[number_of], cell, at if number_of == 0 else 0)
         if not offered and self._ngrams is not None:
             for token, cell in self._ngrams.pieces([*self.context[self._counted_from :], *row.path][-4:]):
                 offer(token, NGRAM_SLOT, cell)
         self._set_chances(row, list(offered.values()))
         return list(offered.values())
 
-    def _set_chances(self, row: Row, children: list[Row]) -> None:
+    def _last_two(self, row: Row) -> String:
         # Once a prompt has departed, what stands before the overlap is a sentinel.
-        before, last = [-1, -1, *self.text.tokens, *row.path][-2:]
+        return tuple([-1, -1, *self.text.tokens, *row.path][-2:])
+
+    def _set_chances(self, row: Row, children: list[Row]) -> None:
         first = [contexts[0] if contexts else () for contexts in row.contexts]
-        session, history = len(first[0]), max(len(context) for context in first[1:3])
-        age = 0
-        if session:
-            far = len(self.text.tokens) - (self.text.positions(first[0])[0] + session)
-            age = math.floor(math.log2(far)) + 1
+        session, history = len(first[0]), max(len(context) for context in first[1:4])
         known = bits(
-            (tree, rank) for tree, contexts in enumerate(row.contexts) for rank in range(len(contexts))
+            (text, rank) for text, contexts in enumerate(row.contexts) for rank in range(len(contexts))
         )
+        newest = max((child.stood for child in children), default=0)
+        rates = sorted((self.beliefs.best(child) for child in children), reverse=True)
         for child in children:
+            age = math.floor(math.log2(len(self.text.tokens) - child.stood)) + 1 if child.stood else 0
+            rivals = [*rates, 0.0]
+            rivals.remove(self.beliefs.best(child))
             child.features = self.beliefs.features_of(
                 child,
-                before,
-                last,
+                self._last_two(row)[1],
                 1 + length_class(session) if session else 0,
                 1 + length_class(history) if history else 0,
                 age,
+                0 < child.stood == newest,
+                rivals[0],
                 known,
             )
             child.given = _rounded(self.beliefs.score(child))
@@ -469,51 +573,118 @@ class Twin:
         for child in children:
             child.chance = _rounded(child.given * row.chance / max(1.0, total))
 
-    def _pieces(self, tree: int, context: String) -> list[tuple[int, Cell]]:
-        text = self._texts[tree]
-        followers = text.followers(context)
-        total = max(1, text.often(text.positions(context)))
-        once = sorted((positions[0], token) for token, positions in followers.items() if len(positions) == 1)
-        left_out = {token for _, token in once[:-MOST_LEAVES]}
-        source = SOURCE_OF_TREE[tree]
-        return [
-            (token, cell_of(source, len(context), max(1, text.often(positions)), total))
-            for token, positions in followers.items()
-            if token >= 0 and token not in left_out
-        ]
+    # -- resuming -----------------------------------------------------------------------------------
 
-    def _root_contexts(self) -> tuple[list[String], ...]:
-        found = []
-        for tree, text in enumerate(self._texts):
-            fed_from = self._prior_from if SOURCE_OF_TREE[tree] == PRIOR else self._fed_from
-            longest = text.pending() if tree == 0 else text.longest_suffix(self.context[fed_from:])
-            contexts: list[String] = []
-            often = []
-            for length in (len(longest), *range(min(len(longest) - 1, JUMP), 0, -1)):
-                context = longest[len(longest) - length :]
-                times = text.often(text.positions(context)) if length else None
-                if length and len(contexts) < 2 and times not in often[-1:]:
-                    contexts.append(context)
-                    often.append(times)
-            found.append(contexts)
-        return tuple(found)
+    def _remember(self, row: Row) -> None:
+        """The context stands at the row now: what it follows there is what it may stray from."""
+        for number_of in range(LIVE):
+            contexts = row.contexts[number_of]
+            if contexts and len(contexts[0]) >= LEAST_MATCH:
+                self._strayed[number_of] = self._next(number_of, contexts[0]), 0
+            elif row.parent is not None:
+                self._stray(number_of)
 
-    def _child_contexts(self, row: Row) -> tuple[list[String], ...]:
-        found = []
-        for tree, text in enumerate(self._texts):
+    def _stray(self, number_of: int) -> None:
+        strayed = self._strayed[number_of]
+        if strayed is not None:
+            place, gap = strayed
+            self._strayed[number_of] = (place, gap + 1) if gap < MOST_GAP else None
+
+    def _next(self, number_of: int, context: String) -> int:
+        """The position after a context where it stood last."""
+        text = self._texts[number_of]
+        return text.last(text.positions(context)) + len(context)
+
+    def follow(self, rows: Iterable[Row], emitted: Sequence[int]) -> None:
+        """The target has written these tokens: note what they followed, and where they strayed from it."""
+        emitted = tuple(int(token) for token in emitted)
+        confirmed = [row for row in rows if row.path and row.path == emitted[: len(row.path)]]
+        for row in sorted(confirmed, key=lambda row: len(row.path)):
+            if not row.contexts:
+                # A row that was never expanded: the last of a full draft.
+                self._stray_all()
+            else:
+                self._remember(row)
+        for _ in range(len(emitted) - len(confirmed)):
+            self._stray_all()
+
+    def _stray_all(self) -> None:
+        for number_of in range(LIVE):
+            self._stray(number_of)
+
+    def _resumed_place(self, row: Row, number_of: int) -> Place | None:
+        """Where the row, or the context, goes on in a text that it strayed from, and how sure that is.
+
+        The context: behind the first place, of the 16 from where it strayed, at which its last two tokens stand,
+        or else the last one; failing that as many tokens on as were written since. A row: where its parent's
+        place went on with its token, one further. Otherwise, where the parent's longest context goes on with
+        another token: behind its own token, if that stands among the seven after it; failing that one further.
+        """
+        tokens = self._texts[number_of].tokens
+        n = len(tokens)
+        found: Place | None = None
+        before, token = self._last_two(row)
+        if row.parent is None:
+            strayed = self._strayed[number_of]
+            if strayed is not None and strayed[1] > 0:
+                place, gap = strayed
+                window = []
+                for at in range(place, min(place + AHEAD, n - 1)):
+                    if tokens[at] < 0:
+                        break
+                    window.append(at)
+                single = [at for at in window if tokens[at] == token]
+                both = [at for at in single if at > 0 and tokens[at - 1] == before]
+                if both:
+                    found = both[0] + 1, FOUND_BOTH
+                elif single:
+                    found = single[0] + 1, FOUND
+                elif place + gap < n:
+                    found = place + gap, SUBSTITUTED
+        elif (place := row.parent.resumes[number_of]) and tokens[place[0]] == token:
+            found = place[0] + 1, max(place[1] + 1, FOLLOWED)
+        else:
+            contexts = row.parent.contexts[number_of]
+            if contexts and len(contexts[0]) >= LEAST_MATCH:
+                at = self._next(number_of, contexts[0])
+                if at + 1 < n and tokens[at] >= 0 and tokens[at] != token:
+                    found = at + 1, SUBSTITUTED
+                    for k in range(at + 1, min(at + NEAR, n - 1)):
+                        if tokens[k] < 0:
+                            break
+                        if tokens[k] == token:
+                            found = k + 1, FOUND
+                            break
+        if found is None or found[0] >= n or tokens[found[0]] < 0:
+            return None
+        return found
+
+    # -- contexts -----------------------------------------------------------------------------------
+
+    def _contexts(self, row: Row, number_of: int, text: Text) -> list[String]:
+        if row.parent is not None:
             contexts = []
-            for before in row.parent.contexts[tree]:
+            for before in row.parent.contexts[number_of]:
                 context = (*before, row.path[-1])
                 if text.positions(context):
                     contexts.append(context)
-                elif tree == 0 and text.ends_with(context) and text.pending():
+                elif number_of == 0 and text.ends_with(context) and text.pending():
                     contexts.append(text.pending())
-            if not contexts and self._short:
-                last_two = tuple([-1, *self.text.tokens, *row.path][-2:])
-                short = [last_two[1:]] if last_two[0] < 0 else [last_two, last_two[1:]]
-                contexts = [context for context in short if text.positions(context)][:1]
-            found.append(contexts)
-        return tuple(found)
+            return contexts
+        live = number_of < LIVE
+        if number_of == 0:
+            longest = text.pending()
+        else:
+            longest = text.longest_suffix(self.context[self._fed_from if live else self._sealed_from :])
+        contexts, often = [], []
+        longest_other = min(len(longest) - 1, JUMP) if live else len(longest) - 1
+        for length in (len(longest), *range(longest_other, 0, -1)):
+            context = longest[len(longest) - length :]
+            times = text.often(text.positions(context)) if length else None
+            if length and len(contexts) < 2 and times not in often[-1:]:
+                contexts.append(context)
+                often.append(times)
+        return contexts
 
 
 def best_gain(chances: Sequence[float], costs: Sequence[float]) -> tuple[int, list[float]]:

@@ -9,13 +9,30 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from oracle import SOURCES, TIE, Beliefs, Ngrams, Row, Text, Twin, best_gain, cell_of, number
+from oracle import (
+    HISTORY,
+    PRIOR,
+    RESUMED,
+    RESUMED_HISTORY,
+    SESSION,
+    SOURCES,
+    TIE,
+    Beliefs,
+    Ngrams,
+    Row,
+    SealedText,
+    Text,
+    Twin,
+    best_gain,
+    cell_of,
+    number,
+)
 
 from suffixspec.cost import CostCurve
 from suffixspec.draft import IndexDrafter
 from suffixspec.draft.calibration import _MEMORY as MEMORY  # trials at which a cell is halved
 from suffixspec.draft.indexed import IndexDraftSession
-from suffixspec.index import SuffixTree
+from suffixspec.index.sealed import SealedIndex
 from suffixspec.native import draft as native
 from suffixspec.native import evidence as native_evidence
 
@@ -40,6 +57,8 @@ class Case:
     """Whether the calibration starts from its prior; else from random rates and weights."""
     common: int = 0
     """Tokens of a text that all sessions share."""
+    sealed: int = 0
+    """Tokens of history that does not change any more."""
     sessions: int = 2
     turns: int = 3
     steps: int = 3
@@ -61,6 +80,8 @@ class Tally:
     beyond_the_end: int = 0
     from_ngrams: int = 0
     from_prior: int = 0
+    resumed: int = 0
+    resumed_history: int = 0
     generations: int = 0
     uncounted: int = 0
 
@@ -106,27 +127,33 @@ def random_script(case: Case) -> list[Op]:
     return script
 
 
+def sealed_text(rng: np.random.Generator, size: int, alphabet: int) -> SealedText:
+    """Random texts of 40 tokens."""
+    text = SealedText()
+    for start in range(0, size, 40):
+        text.extend(rng.integers(0, alphabet, min(40, size - start)).tolist())
+        text.end_sequence()
+    return text
+
+
 class Pair:
     """A drafter's session and its twin, told the same and compared at every step."""
 
     def __init__(self, case: Case) -> None:
         self.case = case
         self.tally = Tally()
-        common = np.random.default_rng([case.seed, 2]).integers(0, case.alphabet, case.common).tolist()
-        self.common_text, common_tree = Text(), SuffixTree()
-        for indexed in (self.common_text, common_tree):
-            for start in range(0, case.common, 40):
-                indexed.extend(common[start : start + 40])
-                indexed.end_sequence()
+        self.common = sealed_text(np.random.default_rng([case.seed, 2]), case.common, case.alphabet)
+        self.sealed = sealed_text(np.random.default_rng([case.seed, 3]), case.sealed, case.alphabet)
         self.drafter = IndexDrafter(
-            prior=common_tree if case.common else None,
-            short_contexts=case.seed % 2 == 0,
+            prior=SealedIndex.build(self.common.tokens) if case.common else None,
             history="namespace" if case.history else "session",
             history_bytes=SMALL_HISTORY if case.history > 1 else 1 << 24,
             max_nodes=case.max_nodes,
             cost=None if case.cost is None else CostCurve.named(case.cost),
             **KINDS[case.kind],
         )
+        if case.sealed:
+            self.drafter.history.index("default").sealed = SealedIndex.build(self.sealed.tokens)
         calibration = self.drafter.calibration
         if not case.prior:
             rng = np.random.default_rng([case.seed, 1])
@@ -152,8 +179,8 @@ class Pair:
         self.twin = Twin(
             Beliefs(calibration.cells, calibration.weights),
             history=self.history,
-            prior=self.common_text,
-            short=self.drafter.short_contexts,
+            sealed=self.sealed,
+            prior=self.common,
             suffix=self.drafter.suffix,
             ngrams=ngrams,
         )
@@ -228,6 +255,7 @@ class Pair:
     def _accept(self, emitted: list[int], rows: list[Row]) -> None:
         self.session.accept(np.array(emitted, np.int32))
         self.tally.hits += self.twin.beliefs.learn(rows[1:], emitted, MEMORY)
+        self.twin.follow(rows[1:], emitted)
         calibration, beliefs = self.drafter.calibration, self.twin.beliefs
         np.testing.assert_allclose(calibration.cells, beliefs.cells, rtol=1e-6, err_msg="cells")
         np.testing.assert_allclose(
@@ -281,7 +309,8 @@ def compare_draft(
         same = same and math.isclose(row.given, given[at], rel_tol=1e-4)
         assert same, f"row {at + 1}: expected {theirs}, got {ours}"
     sources = session.sources(grown).tolist()
-    theirs = ["history" if row.source == "prior" else row.source for row in rows[1:]]
+    reported = {PRIOR: HISTORY, RESUMED: SESSION, RESUMED_HISTORY: HISTORY}
+    theirs = [reported.get(row.source, row.source) for row in rows[1:]]
     assert [SOURCES[source] for source in sources] == theirs
     best, gains = best_gain([row.chance for row in rows[1:]], costs)
     assert gains[chosen] >= gains[best] * (1 - TIE), f"expected {best} nodes of {grown}, got {chosen}"
@@ -291,6 +320,8 @@ def compare_draft(
     tally.drafts += 1
     tally.rows += grown
     tally.from_prior += "prior" in {row.source for row in rows[1:]}
+    tally.resumed += RESUMED in {row.source for row in rows[1:]}
+    tally.resumed_history += RESUMED_HISTORY in {row.source for row in rows[1:]}
     tally.from_ngrams += "ngram" in {row.source for row in rows[1:]}
     tally.beyond_the_end += any(goes_on_from_the_pending_string(row) for row in rows)
     if any(row.lost for row in rows):
@@ -420,6 +451,7 @@ def test_sessions_are_drafted_and_learned_from_as_by_the_twin(kind, history):
                 history=history,
                 sessions=4 if history > 1 else 2,
                 common=300 if history == 1 and kind != "ngram" else 0,
+                sealed=200 if history == 2 and kind != "ngram" else 0,
             )
         ]
     )
@@ -429,12 +461,14 @@ def test_sessions_are_drafted_and_learned_from_as_by_the_twin(kind, history):
     assert tally.hits > 200
     assert tally.pruned > 20
     if kind != "suffix":
-        assert tally.from_ngrams > (5 if history == 1 else 20)  # a prior leaves few gaps
+        assert tally.from_ngrams > (5 if history else 20)  # a sealed text leaves few gaps
     if kind != "ngram":
         assert tally.beyond_the_end > 50
         assert tally.uncounted > 10
         assert tally.generations == history
         assert (tally.from_prior > 20) == (history == 1)
+        assert tally.resumed > 20
+        assert (tally.resumed_history > 5) == (history > 0)
 
 
 def test_pruning_loses_next_to_nothing():
@@ -455,7 +489,7 @@ def test_pruning_loses_next_to_nothing():
     print(tally)
     assert tally.pruned > 150
     assert tally.loss / tally.drafts < 1e-3
-    assert tally.worst_loss < 0.02
+    assert tally.worst_loss < 0.05
 
 
 def test_counts_stop_at_saturation_for_drafts_too():

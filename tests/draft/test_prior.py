@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from suffixspec.draft import IndexDrafter
-from suffixspec.draft.prior import load_prior
+from suffixspec.draft.prior import find_prior, load_prior
+from suffixspec.errors import SuffixspecWarning
 
 
 class Bytes:
@@ -43,20 +44,39 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_sources_are_indexed_once_per_tokenizer(library):
-    """The tree holds each source, ended by a sentinel; a second load encodes nothing; another tokenizer does."""
+    """The index holds each source, ended by a separator; a second load encodes nothing; another tokenizer does."""
     tokenizer = Bytes()
-    tree = load_prior(tokenizer, folder=library)
-    tree.check()
-    assert tree.tokens.tolist() == [*b"import sys\n", -1, *b"def one():\n    return 1\n", -2]
+    index = load_prior(tokenizer, folder=library)
+    assert index.tokens.tolist() == [*b"import sys\n", -1, *b"def one():\n    return 1\n", -1]
+    assert index.resident
     assert tokenizer.calls == 2
     again = load_prior(tokenizer, folder=library)
-    again.check()
-    assert again.tokens.tolist() == tree.tokens.tolist()
+    assert again.tokens.tolist() == index.tokens.tolist()
     assert tokenizer.calls == 2
     load_prior(Bytes("other"), folder=library)
     other = Bytes("other")
     load_prior(other, folder=library)
     assert other.calls == 0
+
+
+def test_a_damaged_index_is_made_again(library, tmp_path):
+    """Neither a cut file nor a changed byte is drafted from: the sources are indexed once more."""
+    tokenizer = Bytes()
+    whole = load_prior(tokenizer, folder=library).tokens.tolist()
+    (file,) = (tmp_path / "cache").rglob("*.index")
+    for damaged in (file.read_bytes()[:-100], file.read_bytes()[:4100] + b"\xff" + file.read_bytes()[4101:]):
+        file.write_bytes(damaged)
+        before = tokenizer.calls
+        assert load_prior(tokenizer, folder=library).tokens.tolist() == whole
+        assert tokenizer.calls == before + 2
+
+
+def test_without_a_cache_folder_there_is_a_warning_and_no_prior(tmp_path, monkeypatch):
+    """A cache that is a file cannot hold an index; drafting goes on without one."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SUFFIXSPEC_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.warns(SuffixspecWarning, match="drafting without the standard library"):
+        assert find_prior(Bytes("unwritable")) is None
 
 
 def test_a_fresh_session_drafts_from_it(library):
