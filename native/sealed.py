@@ -83,7 +83,7 @@ def _end_run(text, sa, stack, pending, top, used, end):
     pending[used, COUNT] = end - start
     if end - start == 1:
         pending[used, REF] = ~int(sa[start])
-    elif stack[top, _REF] != _NO_RECORD:
+    elif stack[top, _REF] != _NO_RECORD:  # a run of several was an interval, and left this when it was closed
         pending[used, REF] = stack[top, _REF]
     else:
         pending[used, REF] = ~start
@@ -186,11 +186,9 @@ def build(text, sa, lcp, nodes, stack, pending, chosen, sizes, state, least, sta
             stack[top, _DEPTH] = shared
             stack[top, _START] = i - 1
             stack[top, _RUN] = i - 1
-            stack[top, _REF] = _NO_RECORD
             stack[top, _BASE] = used
         used = _end_run(text, sa, stack, pending, top, used, i)
         stack[top, _RUN] = i
-        stack[top, _REF] = _NO_RECORD
     state[B_OPEN] = top
     state[B_USED] = used
     state[B_WORDS] = words

@@ -327,6 +327,14 @@ class TestCursor:
         block.extend([0, 1, -1])
         assert block.contexts == []
 
+    @pytest.mark.kernels
+    def test_what_stands_before_the_end_of_a_long_block_is_not_matched_across_it(self):
+        """What is passed over in a long block separates what came before from what is looked at."""
+        cursor = SealedIndex.build([1, 2] * 200).cursor()
+        cursor.extend([1, 2, 1, 2])
+        cursor.extend([3] * 100 + [1, 2] * 128)
+        assert cursor.match_length == 256
+
     @settings(max_examples=80, deadline=None, print_blob=True)
     @given(
         st.lists(st.integers(-1, 2), max_size=50),
