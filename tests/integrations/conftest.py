@@ -2,11 +2,13 @@
 
 import pytest
 
+from .frameworks import needs
+
 
 @pytest.fixture
 def rig(tmp_path):
     for package in ("uvicorn", "starlette", "openai"):
-        pytest.importorskip(package, reason=f"the server needs {package}: pip install 'suffixspec[serve]'")
+        needs(package, "suffixspec[serve]")
     from .rig import Rig
 
     made = Rig(tmp_path)

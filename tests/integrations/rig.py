@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import itertools
 import json
 import threading
@@ -16,6 +17,7 @@ import torch
 from engine.tiny import TOKENIZER, target, tokenizer
 from server.scripts import HERMES
 
+from suffixspec.cli import main
 from suffixspec.engine import Engine
 from suffixspec.engine.turn import Turn
 from suffixspec.integrations.local import LocalServer
@@ -24,7 +26,12 @@ from suffixspec.trace import read_sessions
 
 def call(name: str, **arguments: Any) -> str:
     """A tool call as the model writes it."""
-    return f'<tool_call>{{"name": "{name}", "arguments": {json.dumps(arguments)}}}</tool_call>'
+    return f"<tool_call>{bare(name, **arguments)}</tool_call>"
+
+
+def bare(name: str, **arguments: Any) -> str:
+    """A call that is required: JSON, and nothing else."""
+    return json.dumps({"name": name, "arguments": arguments})
 
 
 @contextlib.contextmanager
@@ -61,6 +68,7 @@ class Asked:
     """One call as it was recorded."""
 
     request: dict[str, Any]
+    streamed: bool
     prompt: int
     cached: int
     output: int
@@ -76,29 +84,33 @@ class Rig:
         engine = Engine(target(context=16_384), tokenizer(HERMES), kv_bytes=1 << 30)
         self.server = LocalServer(engine, record=self.path)
 
-    def asked(self) -> list[Asked]:
-        """The calls so far."""
+    def asked(self, calls: int = 0) -> list[Asked]:
+        """The calls so far, once there are as many as that."""
+        until_lines(self.path, calls)  # a line is written when the client has its answer
         found = []
         for line in self.path.read_text().splitlines():
             record = json.loads(line)
             assert record["status"] == 200, record
-            usage, times = record["response"]["usage"], record["response"]["timings"]
+            times = record["response"]["timings"]  # the same in every API
             found.append(
                 Asked(
                     record["request"],
-                    usage["prompt_tokens"],
-                    usage["prompt_tokens_details"]["cached_tokens"],
-                    usage["completion_tokens"],
+                    record["streamed"],
+                    times["cache_n"] + times["prompt_n"],
+                    times["cache_n"],
+                    times["predicted_n"],
                     times.get("draft_n", 0),
                     times.get("draft_n_accepted", 0),
                 )
             )
         return found
 
-    def check_loop(self, calls: int, *, sessions: int = 1, rewritten: bool = False) -> list[Asked]:
+    def check_loop(
+        self, calls: int, *, sessions: int = 1, rewritten: bool = False, streamed: bool | None = None
+    ) -> list[Asked]:
         """Each turn after the first reused the turn before: its prompt, and unless ``rewritten`` its output."""
-        until_lines(self.path, calls)  # a line is written when the client has its answer
-        asked = self.asked()
+        asked = self.asked(calls)
+        assert streamed is None or {each.streamed for each in asked} == {streamed}
         found = list(read_sessions(self.path))
         assert (len(asked), len(found)) == (calls, sessions)
         assert sum(session.turns for session in found) == calls
@@ -111,6 +123,16 @@ class Rig:
                 f"accepted {each.accepted} of {each.drafted} ({each.accepted / max(each.output, 1):.0%} of the output)"
             )
         return asked
+
+
+def check_replay(path: Path, *, turns: int) -> None:
+    """``suffixspec replay`` takes the recording as it is, and replays the loop of so many turns."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        assert main(["replay", str(path), "-o", "json"]) == 0
+    replayed = json.loads(out.getvalue())
+    assert (replayed["trace"]["sessions"], replayed["trace"]["turns"]) == (1, turns)
+    assert replayed["drafters"][0]["tokens"] == replayed["trace"]["output_tokens"] > 0
 
 
 def until_lines(path: Path, count: int) -> None:

@@ -1,14 +1,17 @@
 """LiteLLM with the provider, and with the recording callback."""
 
 import asyncio
+import json
 
 import pytest
 
-litellm = pytest.importorskip("litellm", reason="needs litellm: pip install litellm")
+from .frameworks import needs
+
+litellm = needs("litellm", "litellm")
 
 from suffixspec.trace import read_sessions  # noqa: E402
 
-from .rig import call, saying, until_lines  # noqa: E402
+from .rig import call, check_replay, saying, until_lines  # noqa: E402
 
 LS = {
     "type": "function",
@@ -62,6 +65,34 @@ def test_streams_and_asyncio(rig, provider):
         assert built.choices[0].message.tool_calls[0].function.arguments == '{"path": "a"}'
 
 
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+@pytest.mark.parametrize("api", ["openai", "anthropic"])
+def test_litellm_goes_through_the_server(rig, api, streamed):
+    """LiteLLM's own providers, given the server's URL, run a tool loop by either API."""
+    base = {"openai": rig.server.base_url, "anthropic": rig.server.url}[api]
+    messages = [{"role": "system", "content": "Use the tools."}, *MESSAGES]
+    ask = {
+        "model": f"{api}/x",
+        "api_base": base,
+        "api_key": rig.server.api_key,
+        "tools": [LS],
+        "stream": streamed,
+    }
+    with saying("ok" + call("ls", path="a/b"), "There is a c.py."):
+        for turn in range(2):
+            answer = litellm.completion(messages=messages, max_tokens=300, **ask)
+            message = (litellm.stream_chunk_builder(list(answer)) if streamed else answer).choices[0].message
+            if not turn:
+                (made,) = message.tool_calls
+                assert (made.function.name, json.loads(made.function.arguments)) == ("ls", {"path": "a/b"})
+                messages += [
+                    message.model_dump(exclude_none=True),
+                    {"role": "tool", "tool_call_id": made.id, "content": "c.py"},
+                ]
+    assert message.content == "There is a c.py."
+    rig.check_loop(2, streamed=streamed)
+
+
 def test_errors_keep_their_words(rig, provider):
     """What the server refuses comes back as LiteLLM's error with the server's sentence."""
     with pytest.raises(litellm.exceptions.BadRequestError, match="maximum context length"):
@@ -89,3 +120,4 @@ def test_the_callback_records_any_loop(rig, provider, tmp_path, monkeypatch):
     assert [m.content for m in session.messages] == ["list a/b", "one", "c", "two"]
     assert session.messages[1].tool_calls[0].arguments == '{"path": "a"}'
     assert session.turns == 2
+    check_replay(path, turns=2)

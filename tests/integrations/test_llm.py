@@ -2,7 +2,9 @@
 
 import pytest
 
-llm = pytest.importorskip("llm", reason="needs llm: pip install llm")
+from .frameworks import needs
+
+llm = needs("llm", "llm")
 
 from .rig import call, saying  # noqa: E402
 
@@ -23,10 +25,11 @@ def test_a_conversation_streams_and_goes_on(rig, model):
     conversation = model[0].conversation()
     with saying("Hello you.", "Again: Hello you."):
         assert "".join(conversation.prompt("hi", stream=True)) == "Hello you."
+        assert rig.asked(1)[0].streamed
         response = conversation.prompt("again", stream=False)
         assert response.text() == "Again: Hello you."
         assert response.usage().input > 0
-    rig.check_loop(2)
+    assert not rig.check_loop(2)[1].streamed
 
 
 def test_tools_are_called(rig, model):

@@ -5,18 +5,20 @@ from pathlib import Path
 
 import pytest
 
+from .frameworks import needs
+
 os.environ.setdefault("MSWEA_SILENT_STARTUP", "1")
-pytest.importorskip("minisweagent", reason="needs mini-swe-agent: pip install mini-swe-agent")
+needs("minisweagent", "mini-swe-agent")
 
-import yaml
-from minisweagent.agents.default import DefaultAgent
-from minisweagent.config import builtin_config_dir
-from minisweagent.environments.local import LocalEnvironment
-from minisweagent.models import get_model
+import yaml  # noqa: E402
+from minisweagent.agents.default import DefaultAgent  # noqa: E402
+from minisweagent.config import builtin_config_dir  # noqa: E402
+from minisweagent.environments.local import LocalEnvironment  # noqa: E402
+from minisweagent.models import get_model  # noqa: E402
 
-from suffixspec.trace import read_sessions
+from suffixspec.trace import read_sessions  # noqa: E402
 
-from .rig import call, saying
+from .rig import call, saying  # noqa: E402
 
 SUBMIT = "echo COMPLETE_TASK_AND_SUBMIT_FINAL_OUTPUT && echo done"
 
@@ -34,9 +36,13 @@ def test_an_agent_solves_a_task(rig, tmp_path, monkeypatch, kind):
     """The agent reads, writes and submits; every turn reuses the one before, and repeats are drafted."""
     import suffixspec.integrations.mini_swe_agent as plugin
 
-    monkeypatch.setattr(plugin, "local_server", lambda _model, **_options: rig.server)
+    began = []
+    monkeypatch.setattr(
+        plugin, "local_server", lambda *given, **options: began.append((given, options)) or rig.server
+    )
     (tmp_path / "poem.txt").write_text("the abab cat sat on the abab mat, the abab hat\n" * 3)
-    model = get_model("local", {"model_class": f"suffixspec.integrations.mini_swe_agent.{kind}"})
+    settings = {"record": "calls.jsonl", "engine": {"max_nodes": 8}}
+    model = get_model("local", settings | {"model_class": f"suffixspec.integrations.mini_swe_agent.{kind}"})
 
     def says(command: str) -> str:
         if kind == "Model":
@@ -50,6 +56,7 @@ def test_an_agent_solves_a_task(rig, tmp_path, monkeypatch, kind):
         )
     assert result["exit_status"] == "Submitted"
     assert (tmp_path / "copy.txt").read_text() == f"{text}\n"
+    assert began == [(("local",), {"record": "calls.jsonl", "max_nodes": 8})]
     asked = rig.check_loop(4)
     assert asked[1].accepted > 5
     assert asked[0].request["messages"][0]["role"] == "system"

@@ -2,11 +2,13 @@
 
 import pytest
 
-smolagents = pytest.importorskip("smolagents", reason="needs smolagents: pip install smolagents")
+from .frameworks import needs
+
+smolagents = needs("smolagents", "smolagents")
 
 from suffixspec.trace import read_sessions  # noqa: E402
 
-from .rig import call, saying  # noqa: E402
+from .rig import bare, check_replay, saying  # noqa: E402
 
 
 class Ls(smolagents.Tool):
@@ -28,20 +30,22 @@ def served(rig) -> smolagents.OpenAIModel:
     )
 
 
-def test_a_code_agent_goes_through_the_server(rig):
+@pytest.mark.parametrize("streamed", [False, True], ids=["whole", "streamed"])
+def test_a_code_agent_goes_through_the_server(rig, streamed):
     """A CodeAgent over ``OpenAIModel`` runs its code and ends; every turn reuses the one before."""
-    agent = smolagents.CodeAgent(tools=[Ls()], model=served(rig), max_steps=4, verbosity_level=0)
+    options = {"max_steps": 4, "verbosity_level": 0, "stream_outputs": streamed}
+    agent = smolagents.CodeAgent(tools=[Ls()], model=served(rig), **options)
     with saying(
         "I look.\n<code>\nprint(ls(path='a/b'))\n</code>", "Done.\n<code>\nfinal_answer('c.py')\n</code>"
     ):
         assert agent.run("what is in a/b?") == "c.py"
-    rig.check_loop(2)
+    rig.check_loop(2, streamed=streamed)
 
 
 def test_a_tool_calling_agent_goes_through_the_server(rig):
-    """A ToolCallingAgent rewrites the model's calls in its own words: what came before them is reused."""
+    """A ToolCallingAgent requires calls and rewrites them in its own words: what came before them is reused."""
     agent = smolagents.ToolCallingAgent(tools=[Ls()], model=served(rig), max_steps=4, verbosity_level=0)
-    with saying(call("ls", path="a/b"), call("ls", path="a/b/c"), call("final_answer", answer="c.py")):
+    with saying(bare("ls", path="a/b"), bare("ls", path="a/b/c"), bare("final_answer", answer="c.py")):
         assert agent.run("what is in a/b?") == "c.py"
     rig.check_loop(3, sessions=3, rewritten=True)
 
@@ -82,3 +86,4 @@ def test_the_transformers_model_is_accelerated(tmp_path):
     assert calls[1].cached_tokens > 0
     (session,) = read_sessions(tmp_path / "calls.jsonl")
     assert session.turns == 3
+    check_replay(tmp_path / "calls.jsonl", turns=3)
