@@ -6,6 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -55,7 +56,11 @@ class Session:
         """int32 [n]: what the model was shown in the last call. Plain decoding on it gives the same output."""
         self._drafting_on = drafting
         self._drafting = self._new_drafting()
-        self._splicer = Splicer(engine.tokenizer, json_equal=engine.json_splice)
+        self._splicer = Splicer(
+            engine.tokenizer,
+            encode=partial(engine.encodings.encode, namespace),
+            json_equal=engine.json_splice,
+        )
         self._before: NDArray[np.int32] = _NO_TOKENS  # what the best branch held before the last call
         self._last: tuple[Messages, Tools] | None = None
         self._open: Stream | None = None

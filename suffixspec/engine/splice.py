@@ -5,14 +5,25 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from suffixspec.engine.encodings import Encodings
 from suffixspec.engine.json_equal import equal_as_json
 from suffixspec.text.tokenizer import Tokenizer
 from suffixspec.text.traits import first_special
 from suffixspec.verify.detokenizer import Detokenizer
+
+
+class Encode(Protocol):
+    """Text to tokens."""
+
+    def __call__(self, text: str, *, continues: bool = False) -> list[int]:
+        """The tokens of ``text``, which may go on after other text."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +61,20 @@ class Splicer:
     One splicer knows the outputs of one session of one namespace, and no others.
 
     Args:
-        tokenizer: text to tokens.
+        tokenizer: tokens to text.
+        encode: text to tokens, as ``encode(text, continues=…)``; None takes the tokenizer's.
         json_equal: also put outputs back that the template wrote with other white space, key order or escapes
             in their JSON objects and arrays (see ``equal_as_json``). The prompt is then not what the template
             rendered.
     """
 
-    def __init__(self, tokenizer: Tokenizer, *, json_equal: bool = False) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, *, encode: Encode | None = None, json_equal: bool = False
+    ) -> None:
         self._tokenizer = tokenizer
+        self._encode = encode or partial(Encodings(tokenizer).encode, "")
         self._json_equal = json_equal
         self._written: list[_Written] = []
-        self._memo: dict[str, list[int]] = {}
 
     def note(self, prompt_text: str, token_ids: Sequence[int]) -> None:
         """Remember an output (without its end token) that followed ``prompt_text``."""
@@ -82,18 +96,16 @@ class Splicer:
         Returns:
             int32 [n]; and "bytes" or "json" for each output put back.
 
-        Cost: hashes the text once per output, and encodes what is new since the last call (2 MB/s).
+        Cost: hashes the text once per output, and encodes what is new (2 MB/s).
         """
         spans = self._spans(text, prefixes)
-        memo: dict[str, list[int]] = {}
         ids: list[int] = []
         at = 0
         for span in spans:
-            self._encode(text[at : span.start], ids, memo)
+            ids += self._encode(text[at : span.start], continues=bool(ids))
             ids += span.token_ids
             at = span.end
-        self._encode(text[at:], ids, memo)
-        self._memo = memo  # what this prompt needed: the next one needs the same and a little more
+        ids += self._encode(text[at:], continues=bool(ids))
         return np.array(ids, np.int32), [span.how for span in spans]
 
     def _spans(self, text: str, prefixes: Callable[[], list[str]]) -> list[_Span]:
@@ -160,22 +172,6 @@ class Splicer:
                 first = written.token_ids[:count]
                 return first if self._tokenizer.decode(first, continues=True) == shown else None
         return None
-
-    def _encode(self, text: str, ids: list[int], memo: dict[str, list[int]]) -> None:
-        tokenizer = self._tokenizer
-        if not text:
-            return
-        if not tokenizer.splits_at_special:
-            ids += tokenizer.encode(text, continues=bool(ids))
-            return
-        for stretch in tokenizer.special_pattern.split(text):
-            known = tokenizer.special_tokens.get(stretch)
-            if known is not None:
-                ids.append(known)
-            elif stretch:
-                if stretch not in memo:
-                    memo[stretch] = self._memo.get(stretch) or tokenizer.encode(stretch)
-                ids += memo[stretch]
 
 
 def _digest(text: str) -> bytes:

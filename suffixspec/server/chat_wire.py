@@ -87,7 +87,9 @@ def read(request: Request) -> Writer:
     sampling = read_sampling(fields, service) | _max_tokens(fields) | _logprobs(fields)
     stream = fields.flag("stream")
     include_usage = read_stream_options(fields, stream=stream)
-    prompt = service.fit(service.render(messages, tools), shape="openai", param="messages")
+    prompt = service.fit(
+        service.render(messages, tools, namespace=request.namespace), shape="openai", param="messages"
+    )
     ignored = [name for name in sorted(NOT_FOLLOWED) if name in fields]
     parallel = fields.flag("parallel_tool_calls") or "parallel_tool_calls" not in fields
     calls = read_tool_calls(service, prompt, fields.get("tool_choice") or "auto", parallel=parallel)

@@ -74,7 +74,9 @@ def read(request: Request) -> Writer:
     }
     sampling = service.settings.sampling | {name: v for name, v in given.items() if v is not None}
     prompt = service.fit(
-        service.render(conversation.messages, conversation.tools), shape="anthropic", param="messages"
+        service.render(conversation.messages, conversation.tools, namespace=request.namespace),
+        shape="anthropic",
+        param="messages",
     )
     calls = read_tool_calls(service, prompt, conversation.tool_choice, parallel=conversation.parallel)
     constraint = conversation.form(prompt)
@@ -99,7 +101,7 @@ def count(request: Request) -> dict[str, Any]:
         ApiError: the request is not in order.
     """
     conversation = _Conversation(request, FIELDS)
-    prompt = request.service.render(conversation.messages, conversation.tools)
+    prompt = request.service.render(conversation.messages, conversation.tools, namespace=request.namespace)
     return {"input_tokens": 0 if prompt.token_ids is None else len(prompt.token_ids)}
 
 

@@ -109,7 +109,9 @@ def read(request: Request) -> Writer:
         options.known({"include_obfuscation"})
     sampling = read_sampling(fields, service)
     sampling |= {"max_tokens": fields.whole("max_output_tokens", 1), "logprobs": _logprobs(fields)}
-    prompt = service.fit(service.render(messages, tools.functions), shape="openai", param="input")
+    prompt = service.fit(
+        service.render(messages, tools.functions, namespace=request.namespace), shape="openai", param="input"
+    )
     calls = read_tool_calls(service, prompt, tool_choice, parallel=parallel)
     ignored += calls.ignored
     constraint = _format(fields, service, prompt, ignored)

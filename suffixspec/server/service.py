@@ -92,8 +92,10 @@ class Service:
         most: int | None = self.engine.target.max_positions
         return most
 
-    def render(self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None) -> Prompt:
-        """A conversation as the model is shown it, encoded.
+    def render(
+        self, messages: list[dict[str, Any]], tools: list[dict[str, Any]] | None, *, namespace: str
+    ) -> Prompt:
+        """A conversation as the model is shown it, encoded on behalf of a namespace.
 
         Raises:
             ApiError: the chat template refuses it.
@@ -102,7 +104,9 @@ class Service:
             text = render_prompt(self.tokenizer, messages, tools)
         except InputError as error:
             raise ApiError(str(error), param="messages") from error
-        return Prompt(messages, tools, text, np.array(self.tokenizer.encode(text), np.int32))
+        return Prompt(
+            messages, tools, text, np.array(self.engine.encodings.encode(namespace, text), np.int32)
+        )
 
     def fit(self, prompt: Prompt, *, shape: Shape, param: str) -> Prompt:
         """The same prompt, if it leaves room for an output.

@@ -27,7 +27,7 @@ def tokenize(request: Request) -> dict[str, Any]:
         raise ApiError(f"expected one of prompt, content and messages, got {got}")
     if given == ["messages"]:
         messages = read_messages(fields.get("messages"))
-        ids = service.render(messages, read_tools(fields.get("tools"))).token_ids
+        ids = service.render(messages, read_tools(fields.get("tools")), namespace=request.namespace).token_ids
         tokens = [] if ids is None else ids.tolist()
     else:
         tokens = service.tokenizer.encode(fields.text(given[0]) or "")
