@@ -13,6 +13,7 @@ from suffixspec.context_cost import ContextCost
 from suffixspec.cost import CostCurve
 from suffixspec.draft import Drafter, HistoryMode, IndexDrafter
 from suffixspec.draft.predicted import PredictionTrust
+from suffixspec.draft.prior import find_prior
 from suffixspec.engine.branch import Branch
 from suffixspec.engine.branches import Branches
 from suffixspec.engine.control import CostControl
@@ -115,6 +116,7 @@ class Engine:
         dtype: Any = None,
         attn: str | None = None,
         measure: bool = True,
+        prior: bool = True,
         **options: Any,
     ) -> Engine:
         """Load a model and its tokenizer.
@@ -126,6 +128,8 @@ class Engine:
             attn: the attention implementation; None: the model's own.
             measure: measure t(n) (some forwards, cached per model and device), so that drafts are as wide as
                 pays; else everything found is drafted.
+            prior: draft from the Python standard library too, where the session and its history know nothing
+                (see ``draft.prior``; indexed once per tokenizer, some ten seconds).
             options: see ``Engine``.
 
         Raises:
@@ -140,7 +144,10 @@ class Engine:
         target, tokenizer = load_target(spec, device=device, dtype=dtype, attn=attn)
         if measure and "cost" not in options:
             options["cost"] = target.measure_cost()
-        return cls(target, tokenizer, **options)
+        engine = cls(target, tokenizer, **options)
+        if prior and isinstance(engine.drafter, IndexDrafter):
+            engine.drafter.prior = find_prior(tokenizer)
+        return engine
 
     def session(self, name: str, namespace: str = "default", *, drafting: bool = True) -> Session:
         """The agent loop of this name, begun if there is none: close it to make its outputs history.
