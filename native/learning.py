@@ -7,6 +7,7 @@ from .evidence import (
     FEATURE0,
     FEATURES,
     HITS,
+    LIVE,
     PARENT,
     RATE,
     ROW_DEPTH,
@@ -23,7 +24,7 @@ from .evidence import (
     best_rate,
 )
 from .jit import inlined, kernel
-from .resume import LIVE, remember, stray
+from .resume import remember, stray
 
 
 @inlined
