@@ -195,6 +195,11 @@ class IndexDraftSession:
             self._ngram_arguments = (self._ngrams.index.table, self._ngrams.tail)
 
     @property
+    def index(self) -> SessionIndex:
+        """The session's own index, and its cursors into history."""
+        return self._index
+
+    @property
     def context(self) -> NDArray[np.int32]:
         """int32 [n]: read-only view of the current context."""
         return self._index.context
