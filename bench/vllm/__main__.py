@@ -83,11 +83,10 @@ def main() -> None:
                 spread = f"{ratio['least']:.2f} to {ratio['most']:.2f}"
                 print(f"suffixspec against {mode}: {ratio['overall']:.2f}x (by loop {spread}){bar}")
             print(f"turns with unequal outputs: {document['bars']['unequal_turns']}")
-    print()
-    for name, check in document["checks"].items():
-        print(f"{'ok  ' if check['ok'] else 'FAIL'} {name:9} {check['seconds']:6.1f} s  {check['about']}")
+    failed = [name for name, check in document["checks"].items() if not check["ok"]]
+    print(f"\n{len(document['checks'])} checks, {', '.join(failed) or 'none'} failed")
     environment.save(args.output, document)
-    sys.exit(0 if all(check["ok"] for check in document["checks"].values()) else 1)
+    sys.exit(1 if failed else 0)
 
 
 def checks(wanted: list[str], folder: Path, scratch: Path) -> dict[str, Any]:
@@ -112,7 +111,9 @@ def checks(wanted: list[str], folder: Path, scratch: Path) -> dict[str, Any]:
             command, cwd=environment.ROOT, env=variables(), capture_output=True, text=True, check=False
         )
         last = (done.stdout.strip().splitlines() or [done.stderr.strip()[-200:]])[-1]
-        found["contract"] = _check(done.returncode == 0 and "skipped" not in last, begun, last.strip("= "))
+        found["contract"] = _check(
+            "contract", done.returncode == 0 and "skipped" not in last, begun, last.strip("= ")
+        )
     parts = [part for part in IN_ONE_PROCESS if part in wanted]
     if parts:
         begun = time.monotonic()
@@ -120,15 +121,17 @@ def checks(wanted: list[str], folder: Path, scratch: Path) -> dict[str, Any]:
         drafted = _decode("suffixspec", [*parts, *([] if "loop" in parts else ["loop"])], model)
         state = drafted.pop("proposer")
         for part in parts:
-            found[part] = _check(drafted[part] == plain[part], begun, _about(part, drafted[part]))
+            found[part] = _check(part, drafted[part] == plain[part], begun, _about(part, drafted[part]))
         clean = not (state["live"] or state["busy"] or state["failures"] or state["said"])
         once = state["loop_sessions"] == 1 and state["loop_indexed"] < 1.3 * state["loop_context"] + 300
-        found["released"] = _check(clean and once and state["proposed"] > 0, begun, json.dumps(state))
+        found["released"] = _check(
+            "released", clean and once and state["proposed"] > 0, begun, json.dumps(state)
+        )
     if "tp" in wanted:
         begun = time.monotonic()
         plain = _decode("none", ["greedy", "seeded"], model, tensor_parallel=2)
         drafted = _decode("suffixspec", ["greedy", "seeded"], model, tensor_parallel=2)
-        found["tp"] = _check(drafted == plain, begun, "two ranks, greedy and seeded, outputs equal")
+        found["tp"] = _check("tp", drafted == plain, begun, "two ranks, greedy and seeded, outputs equal")
     if "serve" in wanted:
         begun = time.monotonic()
         plain_server = serve.run(model, "none")
@@ -138,7 +141,7 @@ def checks(wanted: list[str], folder: Path, scratch: Path) -> dict[str, Any]:
         ok = server["texts"] == plain_server["texts"] and len(server["texts"]) == serve.TURNS
         ok = ok and said.get("spec_decode_num_accepted_tokens_total", 0) > 0
         about = f"{serve.TURNS} turns, {said}; ready in {server['ready_seconds']} s; history of {kept} bytes"
-        found["serve"] = _check(ok, begun, about)
+        found["serve"] = _check("serve", ok, begun, about)
     return found
 
 
@@ -168,8 +171,10 @@ def _about(part: str, outputs: Any) -> str:
     return f"{len(outputs)} outputs, {sum(map(len, sizes))} tokens, as without drafts"
 
 
-def _check(ok: bool, begun: float, about: str) -> dict[str, Any]:
-    return {"ok": bool(ok), "seconds": round(time.monotonic() - begun, 1), "about": about}
+def _check(name: str, ok: bool, begun: float, about: str) -> dict[str, Any]:
+    seconds = round(time.monotonic() - begun, 1)
+    print(f"{'ok  ' if ok else 'FAIL'} {name:9} {seconds:6.1f} s  {about}", flush=True)
+    return {"ok": bool(ok), "seconds": seconds, "about": about}
 
 
 def _table(title: str, rows: list[dict[str, Any]]) -> None:
