@@ -21,7 +21,8 @@ class Gate:
     responses) is kept per namespace, and nothing crosses from one to another. A namespace is an API key's
     together with the header ``X-Suffixspec-Namespace``: a client may divide its own into several, and cannot
     reach another key's. What the drafter learns of repeats is kept apart too (``ApartDrafter``). Shared by all are
-    the machine's time, the totals of ``/metrics``, what forwards took, and how often predictions came true.
+    the machine's time and memory (KV that was not used for long leaves for others'), the totals of ``/metrics``,
+    what forwards took, and how often predictions came true.
 
     Keys are compared in constant time: SHA-256 digests of equal length, all of them, whatever matches.
 
