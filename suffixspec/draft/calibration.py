@@ -11,6 +11,8 @@ from suffixspec.native import learning
 _LENGTHS = np.array([1, 2, 3, 4, 5.5, 8, 12, 22, 45, 100])  # middle of each bucket of ``native.cell_of``
 _COUNTS = np.array([1, 2, 3.5, 7, 20])
 _SHARES = np.array([0.025, 0.075, 0.15, 0.3, 0.5, 0.7, 0.87, 1.0])
+_RESUMED = np.array([0, 0.38, 0.6, 0.55, 0.72, 0.78, 0.85, 0.9, 0.93, 0.95])  # by the class of how sure it is ...
+_SUBSTITUTED = np.array([0.4, 0.18, 0.07, 0.05, 0.04])  # ... the first by the tokens since: what five traces gave
 _PRIOR_TRIALS = 8.0
 _MEMORY = 1000.0
 _SCALE_INERTIA = 50.0  # the cells' rates are right on average: trust them long
@@ -32,7 +34,11 @@ class Calibration:
         seen = (_LENGTHS**0.8)[:, None] * (_COUNTS**0.5)[None, :]
         trust = 0.97 * (1 - 1 / (1 + 0.5 * seen))
         rate = trust[:, :, None] * _SHARES[None, None, :]
-        rates = np.broadcast_to(rate, (native.SOURCES, *rate.shape)).reshape(native.CELLS)
+        rates = np.broadcast_to(rate, (native.SOURCES, *rate.shape)).copy()
+        for source in (native.RESUMED, native.RESUMED_HISTORY):
+            rates[source] = _RESUMED[:, None, None]
+            rates[source, 0] = _SUBSTITUTED[:, None]
+        rates = rates.reshape(native.CELLS)
         self.cells: NDArray[np.float32] = np.zeros((native.CELLS, 3), np.float32)
         self.cells[:, native.HITS] = _PRIOR_TRIALS * rates
         self.cells[:, native.TRIALS] = _PRIOR_TRIALS
