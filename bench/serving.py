@@ -12,6 +12,7 @@ import threading
 import time
 from typing import Any
 
+from suffixspec.draft.prior import find_prior
 from suffixspec.engine import Engine
 from suffixspec.native.warm_up import warm_up
 from suffixspec.server.apart_drafter import ApartDrafter
@@ -76,10 +77,11 @@ def main() -> None:
     warm_up()
     target, tokenizer = load_target(args.model)
     cost = target.measure_cost()
+    prior = find_prior(tokenizer)
     clocks = Clocks(target)
     servers = []
     for drafting in (True, False):
-        drafter = ApartDrafter(max_nodes=args.max_nodes)
+        drafter = ApartDrafter(max_nodes=args.max_nodes, prior=prior)
         engine = Engine(
             target, tokenizer, drafter=drafter, cost=cost, max_nodes=args.max_nodes, kv_bytes=3 << 30
         )
