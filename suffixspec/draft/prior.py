@@ -1,20 +1,23 @@
-"""Text that every machine has, as a source of drafts: the Python standard library.
+"""Text that every installation has, as a source of drafts: the Python standard library and what it runs on.
 
 An agent's first session has no history, and what it writes is often code or prose that reads like code and its
-documentation. The standard library's sources are both. They are tokenized and indexed once per tokenizer and
-Python version, kept in the user's cache folder and mapped into memory from there: processes share the pages,
-and only those that drafts look at are read again.
+documentation. The sources of the standard library, and of the packages that suffixspec itself requires, are both.
+They are tokenized and indexed once per tokenizer and version, kept in the user's cache folder and mapped into memory
+from there: processes share the pages, and only those that drafts look at are read again.
 """
 
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
+import importlib.util
 import os
 import platform
 import shutil
 import sysconfig
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -25,15 +28,17 @@ from suffixspec.errors import InputError, SuffixspecWarning
 from suffixspec.index.sealed import SealedIndex
 from suffixspec.text.cache import build_once, cache_root
 
-MOST_TOKENS = 2_500_000
+MOST_TOKENS = 10_000_000
 """Of the prior's text; some 16 bytes each."""
 
-_FORMAT = 2
-_FILE = "library.index"
-# What nobody writes by hand, or what is not installed everywhere.
+_FORMAT = 3
+_FILE = "prior.index"
+_PACKAGES = ("jinja2", "rich", "numpy", "numba", "huggingface_hub", "transformers")
+"""Required by suffixspec, or by transformers. Without torch: most of its sources were generated."""
+# What nobody writes by hand, what is not installed everywhere, and a thousand variations of one model.
 _PASSED_OVER = frozenset(
     {"test", "tests", "idle_test", "site-packages", "dist-packages", "idlelib", "lib2to3", "turtledemo"}
-    | {"__pycache__", "encodings", "pydoc_data", "ensurepip"}
+    | {"__pycache__", "encodings", "pydoc_data", "ensurepip", "models"}
 )
 
 
@@ -50,27 +55,29 @@ class Encoder(Protocol):
         ...
 
 
-def load_prior(tokenizer: Encoder, *, folder: Path | None = None) -> SealedIndex | None:
-    """The standard library's sources in a tokenizer's tokens, or None where there are no sources.
+def load_prior(tokenizer: Encoder, *, folders: Sequence[Path] | None = None) -> SealedIndex | None:
+    """The prior's sources in a tokenizer's tokens, or None where there are no sources.
 
-    The first call for a tokenizer takes some ten seconds, later ones a tenth of one: they map the file (36 MB for
-    SmolLM2's tokenizer, 2.3 million tokens), check it, and have it in memory.
+    The first call for a tokenizer takes about half a minute, later ones a fifth of a second: they map the file
+    (140 MB for SmolLM2's tokenizer, 9 million tokens), check it, and have it in memory.
 
     Args:
         tokenizer: whose tokens.
-        folder: of the library; None: that of the running Python.
+        folders: of sources; None: the standard library of the running Python, and ``_PACKAGES``.
 
     Raises:
         OSError: the cache cannot be written.
     """
-    sources = list(_sources(folder or Path(sysconfig.get_paths()["stdlib"])))
-    if not sources:
-        return None
-    parts = (tokenizer.fingerprint, platform.python_version(), str(folder), _FORMAT, MOST_TOKENS)
+    versions: Sequence[object] = folders or [_version(package) for package in _PACKAGES]
+    parts = (tokenizer.fingerprint, platform.python_version(), *map(str, versions), _FORMAT, MOST_TOKENS)
     key = hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
     cached = cache_root() / "priors" / key
     for _ in range(2):
-        build_once(cached, lambda scratch: _index(sources, tokenizer.encode).save(scratch / _FILE))
+        if not cached.exists():
+            sources = [file for folder in (folders or _folders()) for file in _sources(folder)]
+            if not sources:
+                return None
+            build_once(cached, partial(_save, sources, tokenizer.encode))
         try:
             index = SealedIndex.open(cached / _FILE)
             index.prefault()
@@ -87,12 +94,29 @@ def find_prior(tokenizer: Encoder) -> SealedIndex | None:
         return load_prior(tokenizer)
     except OSError as error:
         warnings.warn(
-            f"drafting without the standard library: expected a cache folder that can be written, got {error};"
+            f"drafting without a prior: expected a cache folder that can be written, got {error};"
             " name another one in SUFFIXSPEC_CACHE",
             SuffixspecWarning,
             stacklevel=2,
         )
         return None
+
+
+def _folders() -> list[Path]:
+    """Of the standard library and the packages, without importing one."""
+    folders = [Path(sysconfig.get_paths()["stdlib"])]
+    for package in _PACKAGES:
+        spec = importlib.util.find_spec(package)
+        if spec is not None and spec.origin is not None:
+            folders.append(Path(spec.origin).parent)
+    return folders
+
+
+def _version(package: str) -> str:
+    try:
+        return f"{package} {importlib.metadata.version(package)}"
+    except importlib.metadata.PackageNotFoundError:
+        return f"no {package}"
 
 
 def _sources(folder: Path) -> Iterator[Path]:
@@ -104,7 +128,7 @@ def _sources(folder: Path) -> Iterator[Path]:
         yield from (Path(place, name) for name in sorted(names) if name.endswith(".py"))
 
 
-def _index(sources: Sequence[Path], encode: Callable[..., list[int]]) -> SealedIndex:
+def _save(sources: Sequence[Path], encode: Callable[..., list[int]], folder: Path) -> None:
     texts: list[NDArray[np.int32]] = []
     total = 0
     for source in sources:
@@ -117,4 +141,4 @@ def _index(sources: Sequence[Path], encode: Callable[..., list[int]]) -> SealedI
             break
         total += tokens.size
         texts.append(tokens)
-    return SealedIndex.build(np.concatenate(texts) if texts else np.zeros(0, np.int32))
+    SealedIndex.build(np.concatenate(texts) if texts else np.zeros(0, np.int32)).save(folder / _FILE)

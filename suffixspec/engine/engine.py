@@ -128,8 +128,8 @@ class Engine:
             attn: the attention implementation; None: the model's own.
             measure: measure t(n) (some forwards, cached per model and device), so that drafts are as wide as
                 pays; else everything found is drafted.
-            prior: draft from the Python standard library too, where the session and its history know nothing
-                (see ``draft.prior``; indexed once per tokenizer, some ten seconds).
+            prior: draft from the sources of Python and its packages too, where the session and its history know
+                nothing (see ``draft.prior``; indexed once per tokenizer, half a minute).
             options: see ``Engine``.
 
         Raises:

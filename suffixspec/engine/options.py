@@ -31,10 +31,11 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--no-draft", action="store_true", help="plain decoding, through the same code")
     group.add_argument(
         "--prior",
-        choices=("stdlib", "none"),
-        default="stdlib",
-        help="what may be drafted from where nothing was read or written before: the Python standard library,"
-        " indexed once per tokenizer (some ten seconds), or nothing (default: stdlib)",
+        choices=("python", "none"),
+        default="python",
+        help="what may be drafted from where nothing was read or written before: the sources of Python and of the"
+        " packages that suffixspec requires, indexed once per tokenizer (half a minute), or nothing"
+        " (default: python)",
     )
 
 
@@ -96,7 +97,7 @@ def load_engine(args: argparse.Namespace, **more: Any) -> Engine:
         attn=args.attn,
         max_nodes=args.max_nodes,
         measure=not args.no_draft,
-        prior=args.prior == "stdlib" and not args.no_draft,
+        prior=args.prior == "python" and not args.no_draft,
         kv_bytes=None if args.kv_gib is None else int(args.kv_gib * (1 << 30)),
         history_store=None if getattr(args, "history", None) is None else history_folder(args.history),
         **more,

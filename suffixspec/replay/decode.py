@@ -138,7 +138,7 @@ def load_prior(
 
     if kind == "none" or not {"suffix", "combined"} & set(names):
         return None
-    progress.note("indexing the Python standard library (once for this tokenizer)")
+    progress.note("indexing the sources of Python and of required packages (once for this tokenizer)")
     return find_prior(tokenizer)
 
 

@@ -46,28 +46,28 @@ def library(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_sources_are_indexed_once_per_tokenizer(library):
     """The index holds each source, ended by a separator; a second load encodes nothing; another tokenizer does."""
     tokenizer = Bytes()
-    index = load_prior(tokenizer, folder=library)
+    index = load_prior(tokenizer, folders=[library])
     assert index.tokens.tolist() == [*b"import sys\n", -1, *b"def one():\n    return 1\n", -1]
     assert index.resident
     assert tokenizer.calls == 2
-    again = load_prior(tokenizer, folder=library)
+    again = load_prior(tokenizer, folders=[library])
     assert again.tokens.tolist() == index.tokens.tolist()
     assert tokenizer.calls == 2
-    load_prior(Bytes("other"), folder=library)
+    load_prior(Bytes("other"), folders=[library])
     other = Bytes("other")
-    load_prior(other, folder=library)
+    load_prior(other, folders=[library])
     assert other.calls == 0
 
 
 def test_a_damaged_index_is_made_again(library, tmp_path):
     """Neither a cut file nor a changed byte is drafted from: the sources are indexed once more."""
     tokenizer = Bytes()
-    whole = load_prior(tokenizer, folder=library).tokens.tolist()
+    whole = load_prior(tokenizer, folders=[library]).tokens.tolist()
     (file,) = (tmp_path / "cache").rglob("*.index")
     for damaged in (file.read_bytes()[:-100], file.read_bytes()[:4100] + b"\xff" + file.read_bytes()[4101:]):
         file.write_bytes(damaged)
         before = tokenizer.calls
-        assert load_prior(tokenizer, folder=library).tokens.tolist() == whole
+        assert load_prior(tokenizer, folders=[library]).tokens.tolist() == whole
         assert tokenizer.calls == before + 2
 
 
@@ -75,13 +75,13 @@ def test_without_a_cache_folder_there_is_a_warning_and_no_prior(tmp_path, monkey
     """A cache that is a file cannot hold an index; drafting goes on without one."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SUFFIXSPEC_CACHE", str(tmp_path / "file" / "cache"))
-    with pytest.warns(SuffixspecWarning, match="drafting without the standard library"):
+    with pytest.warns(SuffixspecWarning, match="drafting without a prior"):
         assert find_prior(Bytes("unwritable")) is None
 
 
 def test_a_fresh_session_drafts_from_it(library):
     """Without history and without a repeat in the prompt, the text of the prior is proposed."""
-    prior = load_prior(Bytes(), folder=library)
+    prior = load_prior(Bytes(), folders=[library])
     session = IndexDrafter(prior=prior, max_nodes=8).session()
     session.sync(np.array([*b"de"], np.int32))
     draft = session.draft()
@@ -91,4 +91,4 @@ def test_a_fresh_session_drafts_from_it(library):
 
 def test_without_sources_there_is_none(tmp_path):
     """A Python that came without its sources has no prior."""
-    assert load_prior(Bytes(), folder=tmp_path) is None
+    assert load_prior(Bytes(), folders=[tmp_path]) is None
