@@ -11,8 +11,10 @@ from suffixspec.native import learning
 _LENGTHS = np.array([1, 2, 3, 4, 5.5, 8, 12, 22, 45, 100])  # middle of each bucket of ``native.cell_of``
 _COUNTS = np.array([1, 2, 3.5, 7, 20])
 _SHARES = np.array([0.025, 0.075, 0.15, 0.3, 0.5, 0.7, 0.87, 1.0])
-_RESUMED = np.array([0, 0.38, 0.6, 0.55, 0.72, 0.78, 0.85, 0.9, 0.93, 0.95])  # by the class of how sure it is ...
-_SUBSTITUTED = np.array([0.4, 0.18, 0.07, 0.05, 0.04])  # ... the first by the tokens since: what five traces gave
+# Of a text that is resumed, by how sure its place is; where the change is believed to be a substitution, by the
+# tokens since. On five traces such evidence was right about as often.
+_RESUMED = np.array([0, 0.38, 0.6, 0.55, 0.72, 0.78, 0.85, 0.9, 0.93, 0.95])
+_SUBSTITUTED = np.array([0.4, 0.18, 0.07, 0.05, 0.04])
 _PRIOR_TRIALS = 8.0
 _MEMORY = 1000.0
 _SCALE_INERTIA = 50.0  # the cells' rates are right on average: trust them long
