@@ -105,6 +105,7 @@ def compare(args: argparse.Namespace) -> int:
         document["minutes"] = round((time.monotonic() - started) / 60, 1)
         if args.output:
             environment.write(args.output, document)  # a run that is stopped keeps what it has
+    summary(document["traces"])
     bars.show(document.get("bars", []))
     environment.save(args.output, document)
     return 0
@@ -234,6 +235,25 @@ def show(name: str, part: dict[str, Any]) -> None:
             if objective != "default":
                 print(f"- {objective}: {label}")
     sys.stdout.flush()
+
+
+def summary(traces: dict[str, Any]) -> None:
+    """One Markdown table over all traces, reporting half: tokens per step at 32 nodes, and speeds, with peers' best."""
+    print("\n## All traces, reporting half\n")
+    print(f"| trace | τ | {' | '.join(f'τ of {peer}' for peer in PEERS)} | {' | '.join(NAMES)} |")
+    print("|---|---:|" + "---:|" * (len(PEERS) + len(NAMES)))
+    for name, part in traces.items():
+        rows = {label: halved["reporting"] for label, halved in part["rows"].items()}
+        cells = [f"**{rows[f'{OURS} at {NODES} nodes']['tau']:.2f}**"]
+        cells += [
+            f"{rows[part['choices'][peer]['tau32']]['tau']:.2f}" if peer in part["choices"] else "–"
+            for peer in PEERS
+        ]
+        for curve in NAMES:
+            ours = rows[f"{OURS} under {curve}"]["speed"][curve]
+            theirs = [rows[labels[curve]]["speed"][curve] for labels in part["choices"].values()]
+            cells.append(f"{ours:.2f}x" + (f" ({max(theirs):.2f}x)" if theirs else ""))
+        print(f"| {name} | {' | '.join(cells)} |")
 
 
 def _grid(tried: dict[str, Any], kept: bool) -> dict[str, Any]:
