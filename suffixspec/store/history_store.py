@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from suffixspec.text.tokenizer import Tokenizer
 
 _FORMAT = "suffixspec history 1\n"
-_FOLDERS = ("namespaces", "locks", "calibration", "sealed")
+_FOLDERS = ("namespaces", "locks", "calibration", "sealed", "useful")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +69,7 @@ class HistoryStore:
         locks/           a lock per namespace
         namespaces/D/    D: digest of the namespace's name; see ``NamespaceLog`` and ``segment``
         sealed/D/        the sealed index of a namespace; see ``SealedFile``
+        useful/          per namespace, how much was accepted from each segment, where the budget asks for it
         calibration/     what was learned of repeats, per target
         aside/           segments that were damaged
 
@@ -182,8 +183,10 @@ class HistoryStore:
             log.retokenize(self.identity, lambda text: tokenizer.encode(text, continues=True))
         log.expect(self.identity)
 
-    def append(self, namespace: str, records: Sequence[Record]) -> None:
-        """Write records; others see them when their segment is sealed. Waits for the disk's cache, not the disk.
+    def append(self, namespace: str, records: Sequence[Record]) -> str | None:
+        """Write records; the name of their segment, which others see when it is sealed.
+
+        Waits for the disk's cache, not the disk.
 
         Raises:
             InputError: the store has no tokenizer.
@@ -192,7 +195,7 @@ class HistoryStore:
         """
         if self.identity is None:
             raise InputError("expected a history opened with a tokenizer to append to, got one without")
-        self.log(namespace).append(records, self.identity)
+        return self.log(namespace).append(records, self.identity)
 
     def seal(self, namespace: str | None = None) -> None:
         """Make what was appended here visible to other processes, and keep to the budget."""
@@ -201,18 +204,26 @@ class HistoryStore:
         self.keep_to_budget()
 
     def keep_to_budget(self) -> None:
-        """Remove the oldest segments, whosever they are, while all namespaces together are over the budget."""
+        """Remove segments, whosever they are, while all namespaces together are over the budget; see ``Budget``."""
         while True:
             summaries = self.summaries()
             tokens = sum(summary.tokens for summary in summaries)
             nbytes = sum(summary.nbytes for summary in summaries)
             if tokens <= self.budget.total_tokens and nbytes <= self.budget.total_bytes:
                 return
-            oldest = min((one for one in summaries if one.segments), key=lambda summary: summary.oldest)
-            log = self.log(oldest.name)
+            leaving = [
+                (ahead[0], summary.name)
+                for summary in summaries
+                if (ahead := self.log(summary.name).next_to_leave())
+            ]
+            if not leaving:
+                return
+            log = self.log(min(leaving)[1])
             with log.lock:
-                if log.drop_oldest() is None:
+                ahead = log.next_to_leave()
+                if ahead is None:
                     return
+                log.drop(ahead[1])
 
     def compact(self, namespace: str | None = None) -> None:
         """Finish what dead processes left, merge small segments, keep to the budget."""

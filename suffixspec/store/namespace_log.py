@@ -8,7 +8,7 @@ import os
 import secrets
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -36,6 +36,7 @@ from suffixspec.store.segment import (
     read_sealed,
     write_sealed,
 )
+from suffixspec.store.usefulness import UsefulnessFile
 
 MANIFEST = "manifest.json"
 ASIDE = "aside"
@@ -77,6 +78,7 @@ class NamespaceLog:
         self.lock = FileLock(root / "locks" / digest(name))
         self.sealed = SealedFile(root / "sealed" / digest(name), files=files)
         """Its sealed index, if there is one."""
+        self.useful = UsefulnessFile(root / "useful" / f"{digest(name)}.json", files=files)
         self._writer: SegmentWriter | None = None
         self._opened = 0.0
         self._recovered = False
@@ -165,8 +167,8 @@ class NamespaceLog:
 
     # -- writing ----------------------------------------------------------------------------------------------
 
-    def append(self, records: Sequence[Record], identity: TokenizerIdentity) -> None:
-        """Write records to this process's open segment; begins one, and seals one that is full.
+    def append(self, records: Sequence[Record], identity: TokenizerIdentity) -> str | None:
+        """Write records to this process's open segment; the segment's name. Begins one, and seals one that is full.
 
         What was appended survives the death of this process; other processes see it when it is sealed.
 
@@ -175,7 +177,7 @@ class NamespaceLog:
             OSError: the disk is full, or the like; none of the records was written.
         """
         if not records:
-            return
+            return None
         with self.lock:
             writer = self._open_writer(identity)
             writer.append(records)
@@ -183,6 +185,7 @@ class NamespaceLog:
             full = writer.nbytes >= budget.longest_segment or footer.tokens >= budget.longest_segment_tokens
             if full:
                 self.seal()
+            return writer.path.stem
 
     def seal(self) -> str | None:
         """Seal this process's open segment, so that others see it; its name. Keeps to the namespace's budget.
@@ -299,11 +302,14 @@ class NamespaceLog:
                 covered = frozenset()
             removed += len(records) - len(kept)
             old.append(path)
+            name = None
             if kept and header is not None:
                 number = path.stem.partition("-")[0]
                 # Nothing of the old one may count if both are there for a moment, or after a crash.
                 new = replace(header, replaces=(path.stem,))
-                write_sealed(self.folder / f"{number}-{_suffix()}{SEALED}", new, kept, files=self._files)
+                name = f"{number}-{_suffix()}"
+                write_sealed(self.folder / f"{name}{SEALED}", new, kept, files=self._files)
+            self.useful.inherit((path.stem,), name)
         self._remove(old)
         for path in self._aside.glob(f"{digest(self.name)}-*"):
             self._files.remove(path)
@@ -313,6 +319,7 @@ class NamespaceLog:
         """Remove every file of the namespace; how many records were sealed in it. The caller holds the lock."""
         removed = sum(info.footer.records for info in self.segments())
         self.sealed.remove()
+        self.useful.remove()
         self._files.remove(self.folder / MANIFEST)
         for path in [*self.folder.glob("*"), *self.folder.glob(f".*{TEMPORARY}")]:
             self._files.remove(path)
@@ -368,13 +375,43 @@ class NamespaceLog:
                 self._remove([info.path])
         return lost
 
-    def drop_oldest(self) -> SegmentInfo | None:
-        """Remove the oldest sealed segment; what it was. The caller holds the lock."""
+    def next_to_leave(self) -> tuple[tuple[float, float], SegmentInfo] | None:
+        """The sealed segment that a budget takes first, and its rank: the smaller, the sooner."""
         segments = self.segments()
-        if not segments:
-            return None
-        self._remove([segments[0].path])
-        return segments[0]
+        ranks = self._ranks(segments)
+        return min(((ranks[info.name], info) for info in segments), key=lambda pair: pair[0], default=None)
+
+    def drop(self, info: SegmentInfo) -> None:
+        """Remove a segment for the budget. The caller holds the lock."""
+        self._remove([info.path])
+        self.useful.fade()
+
+    def count_accepted(self, more: Mapping[str, float]) -> None:
+        """Count tokens that were accepted from drafts of these segments."""
+        with self.lock:
+            segments = self.segments()
+            now = {old: info.name for info in segments for old in info.header.replaces}
+            now |= {info.name: info.name for info in segments}
+            counted: dict[str, float] = {}
+            for name, tokens in more.items():
+                if name in now:
+                    counted[now[name]] = counted.get(now[name], 0.0) + tokens
+            if counted:
+                self.useful.add(counted)
+
+    def _ranks(self, segments: Sequence[SegmentInfo]) -> dict[str, tuple[float, float]]:
+        """When a segment leaves beside others: first by its usefulness, where that decides, then by age."""
+        if self._budget.eviction == "oldest":
+            return {info.name: (0.0, info.footer.oldest) for info in segments}
+        counted = self.useful.read()
+        ranks = {}
+        young = 0
+        for info in reversed(segments):
+            young += info.footer.tokens
+            useful = counted.get(info.name, 0.0) / max(1, info.footer.tokens)
+            new = young <= self._budget.namespace_tokens // 4
+            ranks[info.name] = (float("inf") if new else useful, info.footer.oldest)
+        return ranks
 
     def set_aside(self, path: Path, problem: object) -> None:
         """Move a damaged file out of the way and say so; one that a later version wrote stays where it is."""
@@ -469,6 +506,7 @@ class NamespaceLog:
         if self.own.issuperset(header.replaces):
             self.own.add(path.stem)
         self.sealed.replace(header.replaces, path.stem)
+        self.useful.inherit(header.replaces, path.stem)
         self._remove([info.path for info in run])
 
     def _keep_to_budget(self) -> None:
@@ -479,19 +517,24 @@ class NamespaceLog:
             segments = self.segments()
         tokens = sum(info.footer.tokens for info in segments)
         nbytes = sum(info.nbytes for info in segments)
+        ranks = self._ranks(segments)
         over = []
-        for info in segments:
+        for info in sorted(segments, key=lambda info: ranks[info.name]):
             if tokens <= self._budget.namespace_tokens and nbytes <= self._budget.namespace_bytes:
                 break
             over.append(info.path)
             tokens -= info.footer.tokens
             nbytes -= info.nbytes
-        self._remove(over)
+        if over:
+            self._remove(over)
+            self.useful.fade()
 
     def _remove(self, paths: Sequence[Path]) -> None:
         """Remove segments; first from the manifest, so that none is ever missed that was removed on purpose."""
-        if paths and self.sealed.holds([path.stem for path in paths]):
+        names = [path.stem for path in paths]
+        if paths and self.sealed.holds(names):
             self.sealed.remove()
+        self.useful.inherit(names, None)
         self._write_manifest(without=paths)
         for path in paths:
             self._files.remove(path)

@@ -27,10 +27,12 @@ from suffixspec.store.epoch import Forgotten, digest
 from suffixspec.store.history_store import HistoryStore
 from suffixspec.store.identity import TokenizerIdentity
 from suffixspec.store.namespace_log import NamespaceLog
+from suffixspec.store.pace import STRETCH, give_way
 from suffixspec.store.record import Record
 from suffixspec.store.saved_session import Output, SavedDraftSession
 from suffixspec.store.sealed_file import Note
-from suffixspec.store.sealer import Sealer, is_whole
+from suffixspec.store.sealer import LEAST, Sealer, is_whole
+from suffixspec.store.usefulness import Ledger, Origin
 
 if TYPE_CHECKING:
     from suffixspec.store.segment import SegmentInfo
@@ -75,6 +77,8 @@ class _Resident:
     """Which file that is, and which segments are in it: they are not in the trees."""
     kept: list[Record] | None = None
     """What comes in while the trees are being built anew."""
+    ledger: Ledger | None = None
+    """Which segments the text in memory is of, where the budget wants to know."""
     _seen: set[int] = field(default_factory=set)
 
     def fresh(self, records: Sequence[Record]) -> list[Record]:
@@ -100,6 +104,8 @@ class _Resident:
         self.pending.clear()
         self._seen.clear()
         self.sealed = self.note = None
+        if self.ledger is not None:
+            self.ledger.clear()
         self.stale = True
 
 
@@ -133,7 +139,7 @@ class SavedHistory:
         target: str = "",
         background: bool = True,
         writes: bool = True,
-        seal_tokens: int | None = None,
+        seal_tokens: int | None = LEAST,
         owns_store: bool = False,
     ) -> None:
         self.store = store
@@ -155,6 +161,7 @@ class SavedHistory:
         self._resident: dict[str, _Resident] = {}
         self._queue: deque[tuple[str, Record]] = deque()
         self._queued = 0
+        self._origins: dict[int, Origin] = {}  # of queued records, by id
         self._read_epoch = store.epoch.value
         # Since this process began: what is not written yet may be meant.
         self._forgotten: list[Forgotten] = []
@@ -185,7 +192,7 @@ class SavedHistory:
         if new:
             self.store.admit(namespace)
             with self.lock:
-                self._resident.setdefault(namespace, _Resident(reread=set(self.store.log(namespace).own)))
+                self._place(namespace).reread = set(self.store.log(namespace).own)
             if self._background:
                 self._wake.set()
         if not self._background:
@@ -210,11 +217,17 @@ class SavedHistory:
         for record in records:
             if self._drafter.suffix and self._drafter.history_mode == "namespace":
                 self._drafter.history.add(namespace, record.tokens, context=record.context)
+                if place is not None and place.ledger is not None:
+                    origin = place.ledger.new()
+                    place.ledger.came(self._drafter.history.index(namespace).trees[0], origin)
+                    self._origins[id(record)] = origin
             if self._writes:
                 self._queue.append((namespace, record))
                 self._queued += len(record.tokens)
         while self._queued > _MOST_QUEUED and len(self._queue) > 1:
-            self._queued -= len(self._queue.popleft()[1].tokens)
+            _, lost = self._queue.popleft()
+            self._queued -= len(lost.tokens)
+            self._origins.pop(id(lost), None)
         self._wake.set()
 
     def catch_up(self) -> None:
@@ -234,6 +247,16 @@ class SavedHistory:
             self.reader.acknowledge(epoch)
         self._wake.set()
 
+    def _place(self, namespace: str) -> _Resident:
+        if namespace not in self._resident:
+            counts = self.store.budget.eviction == "least-useful"
+            self._resident[namespace] = _Resident(ledger=Ledger() if counts else None)
+        return self._resident[namespace]
+
+    def ledger(self, namespace: str) -> Ledger | None:
+        """Who counts what is accepted from a namespace's segments; None where nobody does."""
+        return self._place(namespace).ledger
+
     # -- from disk --------------------------------------------------------------------------------------------
 
     def load(self, namespace: str) -> None:
@@ -252,7 +275,7 @@ class SavedHistory:
         log = self.store.log(namespace)
         started = time.perf_counter()
         with self.lock:
-            place = self._resident.setdefault(namespace, _Resident())
+            place = self._place(namespace)
             epoch = self.reader.seen
         found = log.segments()
         log.expect(self.store.identity)
@@ -275,6 +298,7 @@ class SavedHistory:
                 if not place.pending or self._closed:
                     return
                 info = place.pending[0]
+                origin: Origin | None = None
             started = time.perf_counter()
             for block in blocks(self._fresh(place, log.read(info), epoch)):
                 with self.lock:
@@ -283,6 +307,9 @@ class SavedHistory:
                     begun = time.perf_counter()
                     for tokens, context in block:
                         self._drafter.history.add(namespace, tokens, context=context)
+                    if place.ledger is not None:
+                        origin = origin or place.ledger.new(info.name)
+                        place.ledger.came(self._drafter.history.index(namespace).trees[0], origin)
                     self._count(block, started, begun)
                 yield
                 started = time.perf_counter()
@@ -334,6 +361,8 @@ class SavedHistory:
                 return
             place.sealed, place.note = index, note
             place.segments |= note.segments
+            if place.ledger is not None:
+                place.ledger.sealed(list(note.ends.items()))
             self._drafter.history.index(namespace).sealed = index
             self.loading.tokens += len(index)
             self.loading.seconds += time.perf_counter() - started
@@ -356,18 +385,23 @@ class SavedHistory:
             fresh = _Resident()
             built = GenerationalIndex(budget_bytes=self._drafter.history.namespace_bytes)
             for info in rest:
+                origin = None if place.ledger is None else place.ledger.new(info.name)
                 for block in blocks(fresh.fresh(log.read(info))):
                     if self._outdated(epoch):
                         return
                     for tokens, context in block:
                         built.add(tokens, context=context[-CONTEXT:])
-                    time.sleep(0)
+                    if place.ledger is not None and origin is not None:
+                        place.ledger.came(built.trees[0], origin)
+                    give_way()
             with self.lock:
                 if self._outdated(epoch):
                     return
                 begun = time.perf_counter()
                 for record in fresh.fresh(place.kept or []):
                     built.add(record.tokens, context=record.context[-CONTEXT:])
+                if place.ledger is not None:
+                    place.ledger.sealed(list(note.ends.items()))
                 history = self._drafter.history.index(namespace)
                 history.clear()
                 self._drafter.history.adopt(namespace, built)
@@ -408,9 +442,12 @@ class SavedHistory:
             pending = list(place.pending)
         for info in pending:
             started = time.perf_counter()
+            origin = None if place.ledger is None else place.ledger.new(info.name)
             for block in blocks(self._fresh(place, log.read(info), epoch)):
                 for tokens, context in block:
                     built.add(tokens, context=context[-CONTEXT:])
+                if place.ledger is not None and origin is not None:
+                    place.ledger.came(built.trees[0], origin)
                 if self._outdated(epoch):
                     return
                 self._count(block, started, None)
@@ -426,8 +463,15 @@ class SavedHistory:
             place.pending.clear()
 
     def _fresh(self, place: _Resident, records: Sequence[Record], epoch: int) -> list[Record]:
-        with self.lock:
-            return [] if self._outdated(epoch) else place.fresh(records)
+        """Those that are not in memory yet; the lock is held for a few at a time."""
+        new: list[Record] = []
+        for start in range(0, len(records), STRETCH):
+            with self.lock:
+                if self._outdated(epoch):
+                    return []
+                new += place.fresh(records[start : start + STRETCH])
+            give_way()
+        return new
 
     def _outdated(self, epoch: int) -> bool:
         """Whether what was read may be what has been forgotten since, or nobody wants it any more."""
@@ -475,12 +519,19 @@ class SavedHistory:
                     with log.lock:  # no forgetting comes between the look at the epoch and the writing
                         kept = self._not_forgotten(namespace, batch)
                         try:
-                            self.store.append(namespace, [self._with_text(record) for record in kept])
+                            segment = self.store.append(
+                                namespace, [self._with_text(record) for record in kept]
+                            )
+                            for record in kept:
+                                if id(record) in self._origins:
+                                    self._origins[id(record)].segment = segment
                         except SuffixspecError as error:
                             self._refused[namespace] = str(error)
                             warnings.warn(f"history is not saved: {error}", SuffixspecWarning, stacklevel=2)
                 done = set(map(id, batch))
                 with self.lock:
+                    for one in done:
+                        self._origins.pop(one, None)
                     self._queue = deque(entry for entry in self._queue if id(entry[1]) not in done)
                     self._queued = sum(len(record.tokens) for _, record in self._queue)
 
@@ -533,6 +584,8 @@ class SavedHistory:
                     self.catch_up()
                 self.flush()
                 self._full = False
+                if look:
+                    self._save_counts()
                 for namespace, place in list(self._resident.items()):
                     self.store.log(namespace).seal_if_old()
                     if place.stale:
@@ -558,7 +611,16 @@ class SavedHistory:
         for _ in self._load(namespace):
             if self._closed or self.reader.behind:
                 break
-            time.sleep(0)  # let those in who wait for the lock
+            give_way()
+
+    def _save_counts(self) -> None:
+        """Write down what was accepted from which segment since the last time."""
+        for namespace, place in list(self._resident.items()):
+            if place.ledger is not None:
+                with self.lock:
+                    taken = place.ledger.take()
+                if taken and self._writes:
+                    self.store.log(namespace).count_accepted(taken)
 
     def _say(self, error: Exception) -> None:
         if not self._full:
@@ -586,7 +648,9 @@ class SavedHistory:
         try:
             self.flush()
             if self._writes:
+                self._save_counts()
                 self.store.seal()
+                self._save_counts()  # of what has just been sealed
                 self.store.calibration.save(self._target, dict(self._drafter.calibrations()))
         except OSError as error:
             warnings.warn(f"history is not saved: {error}", SuffixspecWarning, stacklevel=2)

@@ -30,6 +30,7 @@ class SavedDraftSession:
         self._namespace = namespace
         self._name = name
         self._outputs: list[Output] = []
+        self._ledger = saved.ledger(namespace)
 
     @property
     def context(self) -> NDArray[np.int32]:
@@ -52,6 +53,8 @@ class SavedDraftSession:
     def accept(self, emitted: NDArray[np.int32]) -> None:
         """Append the target's tokens to the context and learn from them."""
         with self._saved.lock:
+            if self._ledger is not None:
+                self._ledger.count(self._inner.index, emitted)
             self._inner.accept(emitted)
 
     def sources(self, nodes: int) -> NDArray[np.int32]:

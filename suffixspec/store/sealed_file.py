@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _NOTE = "current.json"
 _VERSION = 1
-_NO_NOTE = (OSError, ValueError, KeyError, TypeError)
+_NO_NOTE = (OSError, ValueError, KeyError, TypeError, AttributeError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,8 +24,13 @@ class Note:
     """What the current file is."""
 
     file: str
-    segments: frozenset[str]
-    """Names of the segments whose texts it holds."""
+    ends: Mapping[str, int]
+    """The segments whose texts it holds, oldest first, and where in its text each ends."""
+
+    @property
+    def segments(self) -> frozenset[str]:
+        """Their names."""
+        return frozenset(self.ends)
 
 
 class SealedFile:
@@ -54,7 +59,7 @@ class SealedFile:
             note = json.loads((self._folder / _NOTE).read_bytes())
             if note["version"] != _VERSION:
                 return None
-            return Note(str(note["file"]), frozenset(map(str, note["segments"])))
+            return Note(str(note["file"]), {str(name): int(end) for name, end in note["segments"].items()})
         except _NO_NOTE:
             return None
 
@@ -69,14 +74,18 @@ class SealedFile:
 
         return SealedIndex.open(self._folder / note.file)
 
-    def put(self, index: SealedIndex, segments: Collection[str]) -> Note:
+    def put(self, index: SealedIndex, ends: Mapping[str, int]) -> Note:
         """Save an index of these segments, in the place of the one that was there.
+
+        Args:
+            index: what to save.
+            ends: where in its text each segment ends, oldest first.
 
         Raises:
             OSError: no room; the old one is as it was.
         """
         self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        note = Note(f"{secrets.token_hex(8)}.index", frozenset(segments))
+        note = Note(f"{secrets.token_hex(8)}.index", ends)
         try:
             index.save(self._folder / note.file)
             self._write(note)
@@ -88,10 +97,13 @@ class SealedFile:
         """Segments were merged into a new one: what is in the file is the same."""
         note = self.note()
         if note is not None and note.segments.issuperset(old):
-            self._write(Note(note.file, note.segments.difference(old) | {new}))
+            end = max(note.ends[name] for name in old)
+            ends = {new if name == old[-1] else name: note.ends[name] for name in note.ends}
+            ends[new] = end
+            self._write(Note(note.file, {name: ends[name] for name in ends if name not in old}))
 
     def _write(self, note: Note) -> None:
-        told = {"version": _VERSION, "file": note.file, "segments": sorted(note.segments)}
+        told = {"version": _VERSION, "file": note.file, "segments": dict(note.ends)}
         self._files.write_whole(self._folder / _NOTE, json.dumps(told, indent=1).encode("ascii"))
 
     def holds(self, segments: Collection[str]) -> bool:

@@ -16,6 +16,7 @@ from suffixspec.errors import SuffixspecWarning
 from suffixspec.index.history import CONTEXT
 from suffixspec.index.sealed import MOST_TOKENS, SealedIndex, StoppedError
 from suffixspec.store.lock import lock_descriptor
+from suffixspec.store.pace import STRETCH, give_way
 from suffixspec.store.sealed_file import Note
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 LEAST = 250_000
 """Tokens from which on a namespace has a sealed index: fewer are indexed in a second at every start."""
 _SHARE = 4  # rebuilt when what is not in it is a quarter of what is ...
-_MOST_TAIL = 1_000_000  # ... or so many tokens
+_MOST_TAIL = 250_000  # ... or so many tokens: a larger tree takes over 5 ms where it grows
 
 
 def wanted(found: Sequence[SegmentInfo], note: Note | None, least: int) -> bool:
@@ -112,31 +113,42 @@ def build(store: HistoryStore, log: NamespaceLog, *, least: int, stop: Callable[
     found = log.segments()
     if not wanted(found, log.sealed.note(), least):
         return False
-    index = SealedIndex.build(gathered(log, found, stop), stop=stop)
-    names = {info.name for info in found}
+    text, ends = gathered(log, found, stop)
+    index = SealedIndex.build(text, stop=stop)
     with log.lock:
-        if store.epoch.value != epoch or not names.issubset({info.name for info in log.segments()}):
+        if store.epoch.value != epoch or not ends.keys() <= ({info.name for info in log.segments()}):
             return False
-        log.sealed.put(index, names)
+        log.sealed.put(index, ends)
     return True
 
 
 def gathered(
     log: NamespaceLog, segments: Sequence[SegmentInfo], stop: Callable[[], bool]
-) -> NDArray[np.int32]:
-    """int32 [n]: the records' tokens, each behind the end of what stood before it and followed by -1.
+) -> tuple[NDArray[np.int32], dict[str, int]]:
+    """The text of an index, int32 [n], and where in it each segment ends.
 
-    The newest that fit where they are more than an index takes.
+    Each record's tokens stand behind the end of what stood before it, and -1 follows. The newest records that fit
+    where they are more than an index takes.
     """
     end = np.array([-1], np.int32)
     parts: list[NDArray[np.int32]] = []
     room = MOST_TOKENS - 1
+    lengths: dict[str, int] = {}
     for info in reversed(segments):
-        for record in reversed(log.read(info)):
+        before = len(parts)
+        for number, record in enumerate(reversed(log.read(info))):
+            if number % STRETCH == 0:
+                give_way()
             if stop():
                 raise StoppedError
             room -= len(record.tokens) + CONTEXT + 1
             if room < 0:
                 break
             parts += [end, record.tokens, record.context[-CONTEXT:]]
-    return np.concatenate(parts[::-1]) if parts else end[:0]
+        lengths[info.name] = sum(len(part) for part in parts[before:])
+    ends: dict[str, int] = {}
+    total = 0
+    for info in segments:
+        total += lengths[info.name]
+        ends[info.name] = total
+    return (np.concatenate(parts[::-1]) if parts else end[:0]), ends

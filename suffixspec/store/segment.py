@@ -23,6 +23,7 @@ from pathlib import Path
 
 from suffixspec.store.files import Files
 from suffixspec.store.lock import lock_descriptor
+from suffixspec.store.pace import STRETCH, give_way
 from suffixspec.store.record import DamagedError, Record, decode
 
 MAGIC = b"SFXHIST\x01"
@@ -133,6 +134,8 @@ def read_sealed(path: Path) -> tuple[Header, list[Record]]:
     while at < end:
         record, at = decode(body, at)
         records.append(record)
+        if len(records) % STRETCH == 0:
+            give_way()
     if len(records) != footer.records:
         raise DamagedError(f"expected {footer.records} records, got {len(records)}")
     return header, records
