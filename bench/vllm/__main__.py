@@ -122,7 +122,8 @@ def checks(wanted: list[str], folder: Path, scratch: Path) -> dict[str, Any]:
         state = drafted.pop("proposer")
         for part in parts:
             found[part] = _check(part, drafted[part] == plain[part], begun, _about(part, drafted[part]))
-        clean = not (state["live"] or state["busy"] or state["failures"] or state["said"])
+        # The last request itself has told of the ends of all others, and nothing has told of its own.
+        clean = state["live"] == state["busy"] == 1 and not (state["failures"] or state["said"])
         once = state["loop_sessions"] == 1 and state["loop_indexed"] < 1.3 * state["loop_context"] + 300
         found["released"] = _check(
             "released", clean and once and state["proposed"] > 0, begun, json.dumps(state)

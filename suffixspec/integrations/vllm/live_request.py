@@ -38,6 +38,8 @@ class LiveRequest:
         self._common = common
         self._row = -1
         self._temperature = float(getattr(params, "temperature", 0.0) or 0.0)
+        self.is_seeded = self._temperature > 0.0 and getattr(params, "seed", None) is not None
+        """Whether its output is sampled, and is to be the same each time."""
         self._most_output = getattr(params, "max_tokens", None)
         self._least_output = int(getattr(params, "min_tokens", 0) or 0)
         self._ends = stop_ids(params)

@@ -245,6 +245,8 @@ class Proposer:
                 limit = min(self.k, live.room(self.max_model_len))
                 if not wanted[i] or not limit or not live.is_read:
                     continue
+                if live.is_seeded and not self.settings.draft_seeded:
+                    continue
                 if time.perf_counter() > deadline:
                     self._turn = i if self._turn is None else self._turn  # where the next step begins
                     continue

@@ -30,6 +30,9 @@ class Settings:
     """Nodes of the tree that a chain is chosen from. None: twice the speculative tokens, at least 32."""
     namespace: str = "default"
     """Whose history is shared; a request may name another one, as ``suffixspec_namespace``."""
+    draft_seeded: bool = False
+    """Whether sampled requests with a seed are drafted for. vLLM draws other numbers for verified tokens: the
+    distribution is the same then, but the seed does not give the text that it gives without drafts."""
     share_adapters: bool = False
     """Whether LoRA adapters draft from one another's outputs. Else each has a namespace of its own."""
     history: str | None = None
@@ -69,10 +72,10 @@ class Settings:
                 raise InputError(f"expected the setting {name} to be a number > 0, got {value!r}")
         if not isinstance(self.namespace, str) or not self.namespace:
             raise InputError(f"expected the setting namespace to be a name, got {self.namespace!r}")
-        if not isinstance(self.share_adapters, bool):
-            raise InputError(
-                f"expected the setting share_adapters to be true or false, got {self.share_adapters!r}"
-            )
+        for name in ("draft_seeded", "share_adapters"):
+            value = getattr(self, name)
+            if not isinstance(value, bool):
+                raise InputError(f"expected the setting {name} to be true or false, got {value!r}")
         if self.history is not None and (not isinstance(self.history, str) or not self.history):
             raise InputError(f"expected the setting history to be a folder, got {self.history!r}")
         if self.cost is not None and not isinstance(self.cost, str | dict):

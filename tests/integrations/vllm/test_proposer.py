@@ -197,6 +197,19 @@ def test_adapters_draft_from_their_own_outputs_unless_told_otherwise(make):
         assert namespaces == ({"default"} if shared else {"default", "default/lora:sql", "default/lora:chat"})
 
 
+def test_a_seed_gives_the_text_that_it_gives_without_drafts(make):
+    """By vLLM's way to verify sampled tokens, only without a draft: none is made, unless that is asked for."""
+    for asked, drafted in ((False, False), (True, True)):
+        engine = Engine(make(settings={"draft_seeded": asked}))
+        engine.add("r", TASK, max_tokens=60, eos_token_id=None, temperature=0.7, seed=3)
+        engine.run()
+        assert (engine.longest > 0) == drafted
+    engine = Engine(make())
+    engine.add("r", TASK, max_tokens=60, eos_token_id=None, temperature=0.0, seed=3)
+    engine.run()
+    assert engine.longest > 0, "greedy decoding draws no numbers"
+
+
 def test_a_request_may_name_its_namespace(make):
     proposer = make(settings={"namespace": "team"})
     engine = Engine(proposer)
