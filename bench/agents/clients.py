@@ -18,8 +18,9 @@ from typing import Any
 from bench.agents import loops, task
 from bench.agents.programs import PROGRAMS, install, surroundings
 from bench.agents.scripted import ScriptedServer, Seen
-from bench.environment import describe, save
+from bench.environment import describe, write
 from suffixspec.errors import SuffixspecError
+from suffixspec.native.warm_up import warm_up
 from suffixspec.trace import read_sessions
 
 STYLES = {"smolagents CodeAgent": "code", "smolagents ToolCallingAgent": "bare", "mini-swe-agent": "submit"}
@@ -56,15 +57,18 @@ def main() -> int:
             parser.error("expected --node FOLDER, into which npm may install codex, opencode and claude")
         if not (args.node / "node_modules" / ".bin").is_dir():
             install(args.node)
+    warm_up()
     server = ScriptedServer()
-    found = {}
+    found: dict[str, Any] = {}
+    document = {"environment": describe("bench.agents.clients", traces=[], seed=0), "clients": found}
     with tempfile.TemporaryDirectory() as scratch:
         for number, name in enumerate(names):
             folder = (args.keep or Path(scratch)) / f"{number:02}-{name.replace(' ', '-').replace(',', '')}"
             folder.mkdir(parents=True, exist_ok=True)
             found[name] = run(name, server, folder.resolve(), args)
             show(name, found[name])
-    save(args.output, {"environment": describe("bench.agents.clients", traces=[], seed=0), "clients": found})
+            if args.output:
+                write(args.output, document)  # each counts by itself, should a later one hang
     return 0 if all(result["done"] for result in found.values() if "missing" not in result) else 1
 
 
