@@ -19,7 +19,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from itertools import count, cycle
+from itertools import count, cycle, islice
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +36,8 @@ from suffixspec.replay.result import ReplayResult
 from suffixspec.replay.simulate import RenderedSession, Simulation, replay
 from suffixspec.store import Budget, HistoryStore, Record, SavedHistory
 from suffixspec.store.saved_history import open_saved
-from suffixspec.store.sealer import LEAST, build
+from suffixspec.store.sealed_file import LEAST_SEALED
+from suffixspec.store.sealer import build
 from suffixspec.text.tokenizer import load_tokenizer
 
 SPACE = "bench"
@@ -203,7 +204,7 @@ def opened(folder: Path, nodes: int) -> dict[str, float]:
     with no_collection():
         begun = clock()
         store = HistoryStore(folder, tokenizer=tokenizer)
-        saved = SavedHistory(store, drafter, writes=False, seal_tokens=LEAST, owns_store=True)
+        saved = SavedHistory(store, drafter, writes=False, seal_tokens=LEAST_SEALED, owns_store=True)
         session = saved.session(SPACE, "first")
         open_ms = (clock() - begun) * 1e3
         started = clock()
@@ -249,10 +250,11 @@ class Loops:
     """One drafting thread, and beside it one that ends sessions all the time: in memory, on disk, over budget."""
 
     def __init__(self, folder: Path, recorded: list[RenderedSession], nodes: int) -> None:
-        budget = Budget(namespace_tokens=400_000, segment_bytes=1 << 19, seal_seconds=0.5)
+        # Small: so that segments, generations and sealed indexes come and go within seconds.
+        budget = Budget(namespace_tokens=50_000, seal_seconds=0.5)
         self.store = HistoryStore(folder, tokenizer=load_tokenizer(), budget=budget)
-        self.drafter = IndexDrafter(max_nodes=nodes, history_bytes=1 << 26)
-        self.saved = SavedHistory(self.store, self.drafter, seal_tokens=100_000)
+        self.drafter = IndexDrafter(max_nodes=nodes, history_bytes=1 << 24)
+        self.saved = SavedHistory(self.store, self.drafter, seal_tokens=20_000)
         self.turns = [turn for session in recorded for turn in session.turns if len(turn.output_ids) > 8]
         self.sessions = count()
         self.ended = 0
@@ -282,16 +284,16 @@ class Loops:
         raise AssertionError
 
     def write(self) -> None:
-        """End sessions, each of one turn, until told to stop: about 50 a second, as of many agents."""
-        for turn in cycle(self.turns[1::2]):
-            if self.stop.is_set():
-                return
+        """End sessions of a few turns until told to stop: up to 50 a second, as of very many agents."""
+        turns = cycle(self.turns[1::2])
+        while not self.stop.is_set():
             session = self.saved.session(SPACE, f"w{next(self.sessions)}")
-            session.sync(turn.prompt_ids[-200:])
-            session.accept(turn.output_ids)
-            session.end_turn()
+            for turn in islice(turns, 5):
+                session.sync(turn.prompt_ids[-200:])
+                session.accept(turn.output_ids)
+                session.end_turn()
+                self.ended += len(turn.output_ids)
             session.close()
-            self.ended += len(turn.output_ids)
             time.sleep(0.02)
 
 

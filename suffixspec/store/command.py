@@ -11,6 +11,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from suffixspec.store.sealed_file import LEAST_SEALED
+
 if TYPE_CHECKING:
     from suffixspec.store.history_store import HistoryStore
     from suffixspec.text.tokenizer import Tokenizer
@@ -64,7 +66,12 @@ def add_parser(subparsers: Any) -> None:
         commands, "verify", _verify, "read every byte and name what is damaged; ends with 1 if any is"
     )
     verify.add_argument("--namespace", metavar="NAME", help="only this one")
-    compact = _add(commands, "compact", _compact, "merge small segments, finish what killed processes left")
+    compact = _add(
+        commands,
+        "compact",
+        _compact,
+        "merge small segments, index large namespaces, finish what killed processes left",
+    )
     compact.add_argument("--namespace", metavar="NAME", help="only this one")
     compact.add_argument(
         "--retokenize",
@@ -243,9 +250,21 @@ def _compact(args: argparse.Namespace) -> int:
             for name in store.names() if args.namespace is None else [args.namespace]:
                 store.admit(name)
         store.compact(args.namespace)
+        for name in store.names() if args.namespace is None else [args.namespace]:
+            _seal_index(store, name)
         for one in store.summaries():
             _say(f"{one.name}: {one.tokens:,} tokens in {one.segments} segments, {one.nbytes:,} bytes\n")
     return 0
+
+
+def _seal_index(store: HistoryStore, namespace: str) -> None:
+    """Build the sealed index of a large namespace, so that the next process to open it has it at once."""
+    log = store.log(namespace)
+    if sum(info.footer.tokens for info in log.segments()) >= LEAST_SEALED:
+        from suffixspec.store.sealer import build
+
+        if build(store, log, least=LEAST_SEALED, stop=lambda: False):
+            _say(f"{namespace}: sealed index built, {log.sealed.nbytes:,} bytes\n")
 
 
 def _export(args: argparse.Namespace) -> int:

@@ -30,8 +30,8 @@ from suffixspec.store.namespace_log import NamespaceLog
 from suffixspec.store.pace import STRETCH, give_way
 from suffixspec.store.record import Record
 from suffixspec.store.saved_session import Output, SavedDraftSession
-from suffixspec.store.sealed_file import Note
-from suffixspec.store.sealer import LEAST, Sealer, is_whole
+from suffixspec.store.sealed_file import LEAST_SEALED, Note
+from suffixspec.store.sealer import Sealer, is_whole
 from suffixspec.store.usefulness import Ledger, Origin
 
 if TYPE_CHECKING:
@@ -125,8 +125,8 @@ class SavedHistory:
         background: read in a thread. False reads when ``session`` is called, which then waits; also what other
             processes have sealed since the last one.
         writes: append what the sessions write; False only reads.
-        seal_tokens: a namespace of so many tokens has a sealed index, which opens at once; None: none is built,
-            and none is read.
+        seal_tokens: a namespace of so many tokens has a sealed index, which opens at once; built in the background
+            only, so that nothing else depends on when it is ready. None: none is built, and none is read.
         owns_store: close the store too.
     """
 
@@ -139,7 +139,7 @@ class SavedHistory:
         target: str = "",
         background: bool = True,
         writes: bool = True,
-        seal_tokens: int | None = LEAST,
+        seal_tokens: int | None = LEAST_SEALED,
         owns_store: bool = False,
     ) -> None:
         self.store = store
@@ -289,7 +289,7 @@ class SavedHistory:
             place.segments |= {info.name for info in found} - {info.name for info in chosen}
             place.looked = True
         self.loading.seconds += time.perf_counter() - started
-        if self._seals and self._writes:
+        if self._seals and self._writes and self._background:
             self._sealer.consider(log, found)
         if sum(info.footer.tokens for info in chosen) >= ASIDE:
             yield from self._load_aside(namespace, log, place, epoch)

@@ -14,6 +14,8 @@ from suffixspec.store.files import Files
 if TYPE_CHECKING:
     from suffixspec.index.sealed import SealedIndex
 
+LEAST_SEALED = 250_000
+"""Tokens from which on a namespace has a sealed index: fewer are indexed in a second at every start."""
 _NOTE = "current.json"
 _VERSION = 1
 _NO_NOTE = (OSError, ValueError, KeyError, TypeError, AttributeError)

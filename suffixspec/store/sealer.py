@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from suffixspec.store.namespace_log import NamespaceLog
     from suffixspec.store.segment import SegmentInfo
 
-LEAST = 250_000
-"""Tokens from which on a namespace has a sealed index: fewer are indexed in a second at every start."""
 _SHARE = 4  # rebuilt when what is not in it is a quarter of what is ...
 _MOST_TAIL = 250_000  # ... or so many tokens: a larger tree takes over 5 ms where it grows
 

@@ -7,10 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from suffixspec import cli
 from suffixspec.draft import IndexDrafter
 from suffixspec.errors import SuffixspecWarning
 from suffixspec.index.sealed import SealedIndex
-from suffixspec.store import Budget, HistoryStore, Record, SavedHistory
+from suffixspec.store import Budget, HistoryStore, Record, SavedHistory, command
 from suffixspec.store.epoch import digest
 from suffixspec.store.sealer import build, wanted
 
@@ -266,3 +267,17 @@ def test_nothing_is_put_in_place_that_was_forgotten_while_it_was_built(tmp_path)
         assert files_of(store) == []
         assert build(store, log, least=LEAST, stop=stop)
         assert not holds(log.sealed.open(log.sealed.note()), 5)
+
+
+def test_compacting_builds_the_index_of_a_large_namespace(tmp_path, monkeypatch, capsys):
+    """By hand, once; without a process that drafts."""
+    filled(tmp_path).close()
+    monkeypatch.setattr(command, "LEAST_SEALED", LEAST)
+    said = []
+    for _ in range(2):
+        assert cli.main(["history", "compact", "--history", str(tmp_path)]) == 0
+        said.append("sealed index built" in capsys.readouterr().out)
+    assert said == [True, False]
+    with opened(tmp_path) as store:
+        assert store.log("n").sealed.note() is not None
+        assert store.verify() == []
