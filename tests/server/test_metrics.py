@@ -8,6 +8,8 @@ from suffixspec.engine.prompt import render_prompt
 
 from .harness import LONG, Running, user
 
+SECONDS = ("busy", "draft", "forward", "prefill", "index")
+
 
 def samples(running) -> dict:
     """Name and labels → value."""
@@ -33,6 +35,10 @@ def test_drafts_are_counted_under_vllms_names(server, tiny_target):
         status, _, answer = running.ask("/v1/chat/completions", body)
         assert status == 200
         after = samples(running)
+    values = {name: running.metric(f"suffixspec_{name}_seconds_total") for name in SECONDS}
+    assert all(values.values()), values
+    assert values["busy"] > sum(values.values()) - values["busy"], "the server's own time is a part of it"
+    assert running.metric("suffixspec_prefill_forwards_total") == 1
     # Steps: 7 + 7 + 6 tokens, of drafts of 6, 6 and 5 nodes.
     assert after["vllm:spec_decode_num_drafts_total",] == 3
     assert after["vllm:spec_decode_num_draft_tokens_total",] == 17
