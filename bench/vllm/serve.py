@@ -91,7 +91,7 @@ def metrics(port: int) -> dict[str, float]:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=30) as answer:
         for line in answer.read().decode().splitlines():
             match = _METRIC.match(line)
-            if match and "per_pos" not in match[1]:
+            if match and not match[1].endswith("_created") and "per_pos" not in match[1]:
                 found[match[1]] = found.get(match[1], 0.0) + float(match[3])
     return found
 
