@@ -28,13 +28,6 @@ VARIANTS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("bench/ablation.py", '\nHISTORY: HistoryMode = "namespace"', '\nHISTORY: HistoryMode = "session"'),
     ),
     "without resuming": (("native/resume.py", "LEAST_MATCH = 4 ", "LEAST_MATCH = 1 << 30 "),),
-    "without resuming inside a draft": (
-        (
-            "native/resume.py",
-            "    column = longest_context(rows, parent, tree)\n    if column == 0",
-            "    column = 0\n    if column == 0",
-        ),
-    ),
     "without short contexts": (
         ("native/draft.py", "if row > 0 and have == start and last == first", "if row < 0 and have == start"),
     ),
@@ -44,9 +37,6 @@ VARIANTS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "without learned weights": (("native/evidence.py", "\nSTEP = 0.15", "\nSTEP = 0.0"),),
     "without the candidate's age": (
         ("native/evidence.py", "_feature(8, age * 2 + newest, session_share)", "_feature(8, 0, 0)"),
-    ),
-    "without the best rival": (
-        ("native/evidence.py", "_feature(9, promise, _rate_class(rival))", "_feature(9, 0, 0)"),
     ),
     "without which contexts name a candidate": (
         ("native/evidence.py", "_feature(7, named, known)", "_feature(7, 0, 0)"),

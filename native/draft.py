@@ -57,7 +57,6 @@ from .evidence import (
     STOOD,
     TOKEN,
     cell_of,
-    clip_rates,
     length_class,
     score,
 )
@@ -270,7 +269,7 @@ def _expand_sealed(
 def _resume(
     text, n, tree, source, strayed, rows, row, parent, before, token, pool, keys, first, last, cells, least
 ):
-    """Offer what follows where the row resumes a text that it, or the context, strayed from."""
+    """Offer what follows where the row resumes a text that the context strayed from."""
     if row == 0:
         place, gap = int(strayed[tree, resume.PLACE]), int(strayed[tree, resume.GAP])
         at, run = resume.resume_at(text, n, place, gap, before, token)
@@ -280,7 +279,7 @@ def _resume(
             at += 1
             run = max(run + 1, resume.FOLLOWED)
         else:
-            at, run = resume.resume_in_draft(text, n, rows, parent, tree, token)
+            at = -1
     if at >= n or (at >= 0 and text[at] < 0):
         at = -1
     rows[row, RESUMES0 + tree] = at
@@ -497,7 +496,6 @@ def draft(
             # Only where the trees know nothing: elsewhere the n-grams would count the same text once more.
             last = _offer_ngrams(ngrams, recent, window, rows, row, pool, keys, first, last, cells, least)
         session_class, history_class = length_class(session_length), length_class(history_length)
-        best_rate, second_rate = clip_rates(keys, first, last)
         newest = 0
         for k in range(first, last):
             newest = max(newest, int(pool[k, STOOD]))
@@ -510,8 +508,8 @@ def draft(
                 far >>= 1
                 age += 1
             given[k] = score(
-                pool, k, float(keys[k]), second_rate if keys[k] >= best_rate else best_rate, cells, weights,
-                token, session_class, history_class, age, int(stood > 0 and stood == newest), known,
+                pool, k, keys[k], cells, weights, token,
+                session_class, history_class, age, int(stood > 0 and stood == newest), known,
             )  # fmt: skip
             total += given[k]
         # Siblings exclude one another, so together they are certain at most.

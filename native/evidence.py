@@ -9,9 +9,9 @@ Two layers, both learned online:
 1. Each piece of evidence falls into a *cell* (source, context length, count, share of the context), and a cell
    knows how often such candidates were right. The best cell gives a first probability.
 2. A logistic model corrects its logit by learned weights of hashed features: which cells come together, which
-   contexts name the candidate and which do not, how long the matches are, how far back it stood last, what its
-   best rival promises, and which tokens are involved. Weights follow the gradient of the log loss with AdaGrad
-   steps (Duchi, Hazan and Singer 2011).
+   contexts name the candidate and which do not, how long the matches are, how far back it stood last, and which
+   tokens are involved. Weights follow the gradient of the log loss with AdaGrad steps (Duchi, Hazan and Singer
+   2011).
 
 Layout::
 
@@ -31,16 +31,11 @@ NAMED = CONTEXTS * TEXTS
 NGRAM_SLOT = NAMED
 RESUMED_SLOT = NGRAM_SLOT + 1
 SLOTS = RESUMED_SLOT + LIVE
-FEATURES = 10
+FEATURES = 9
 
-TOKEN, PARENT, ROW_DEPTH, SOURCE, STOOD, SLOT0 = (
-    0,
-    1,
-    2,
-    3,
-    4,
-    5,
-)  # STOOD: where it followed last in the session
+TOKEN, PARENT, ROW_DEPTH, SOURCE = 0, 1, 2, 3
+STOOD = 4  # where a candidate followed last in the session's text; 0 where it never did
+SLOT0 = 5
 FEATURE0 = SLOT0 + SLOTS
 POOL_FIELDS = FEATURE0 + FEATURES
 
@@ -66,9 +61,6 @@ _LENGTH_BUCKET = np.searchsorted([2, 3, 4, 5, 7, 10, 16, 32, 64], np.arange(65),
 )
 _COUNT_BUCKET = np.searchsorted([2, 3, 5, 10], np.arange(11), side="right").astype(np.int32)
 _SHARE_BUCKET = np.searchsorted([1, 2, 4, 8, 12, 16, 19], np.arange(21), side="right").astype(np.int32)
-_RATE_BUCKET = np.searchsorted([2, 5, 10, 20, 35, 50, 65, 80, 90, 97], np.arange(101), side="right").astype(
-    np.int32
-)
 
 
 @inlined
@@ -105,32 +97,11 @@ def best_rate(pool, k, cells):
 
 
 @inlined
-def clip_rates(keys, first, last):
-    """Keep the best rates of a row's candidates away from 0 and 1; return the two largest."""
-    best = second = 0.0
-    for k in range(first, last):
-        keys[k] = min(max(float(keys[k]), _LEAST_RATE), _MOST_RATE)
-        rate = float(keys[k])
-        if rate > best:
-            second = best
-            best = rate
-        elif rate > second:
-            second = rate
-    return best, second
-
-
-@inlined
-def _rate_class(rate):
-    return int(_RATE_BUCKET[int(100.0 * rate)])
-
-
-@inlined
-def score(pool, k, rate, rival, cells, weights, last, session_class, history_class, age, newest, known):
+def score(pool, k, best, cells, weights, last, session_class, history_class, age, newest, known):
     """Set the features of candidate ``k`` and return its probability, given that its parent is accepted.
 
     Args:
-        rate: the best rate of its cells.
-        rival: the best rate of the row's other candidates.
+        best: the largest rate of its cells.
         last: token of the row that it may follow.
         session_class: ``length_class`` of the row's longest context in the session, of history likewise.
         age: how far back in the session it followed last, as a power of two; 0 where it never did.
@@ -153,7 +124,6 @@ def score(pool, k, rate, rival, cells, weights, last, session_class, history_cla
     token = int(pool[k, TOKEN])
     session_cell = session_first if session_first != 0 else CELLS + session_second
     history_cell = history_first if history_first != 0 else CELLS + history_second
-    promise = newest * 16 + _rate_class(rate)
     f = FEATURE0
     pool[k, f] = _feature(1, history_first, history_second)
     pool[k, f + 1] = _feature(2, lengths, shares)
@@ -163,8 +133,8 @@ def score(pool, k, rate, rival, cells, weights, last, session_class, history_cla
     pool[k, f + 5] = _feature(6, token, shares)
     pool[k, f + 6] = _feature(7, named, known)
     pool[k, f + 7] = _feature(8, age * 2 + newest, session_share)
-    pool[k, f + 8] = _feature(9, promise, _rate_class(rival))
-    pool[k, f + 9] = _feature(10, int(pool[k, SLOT0 + RESUMED_SLOT]), session_class * 16 + session_share)
+    pool[k, f + 8] = _feature(9, int(pool[k, SLOT0 + RESUMED_SLOT]), session_class * 16 + session_share)
+    rate = min(max(float(best), _LEAST_RATE), _MOST_RATE)
     z = float(weights[BIAS, VALUE]) + float(weights[SCALE, VALUE]) * np.log(rate / (1.0 - rate))
     for i in range(FEATURES):
         z += float(weights[int(pool[k, f + i]), VALUE])

@@ -2,9 +2,9 @@
 
 An agent that repeats something with a change (a renamed variable, another path) leaves the text it was copying
 for a few tokens and comes back to it. The match is lost at the change: the tokens after it never stood together.
-So the place is remembered, and looked at again for some tokens: where the changed token is followed by one that
-stands shortly behind the place, the text behind that one is a likely continuation, and failing that the text as
-many tokens on as were written since (a substitution). Drafts cost c = 0, so a wrong guess costs a node.
+So the place is remembered for some tokens: where the last token written stands shortly behind it, the text behind
+that one is a likely continuation, and failing that the text as many tokens on as were written since (a
+substitution). Drafts cost c = 0, so a wrong guess costs a node.
 
 State: ``strayed`` int32 [LIVE, 2], per suffix tree the place (PLACE, a text position; -1 for none) and the tokens
 written since (GAP).
@@ -19,13 +19,8 @@ STRAYED_FIELDS = 2
 LEAST_MATCH = 4  # tokens of a match that is worth coming back to
 MOST_GAP = 16  # tokens after which the place is given up
 AHEAD = 16  # positions behind the place at which the last token is looked for
-NEAR = 8  # likewise where a draft itself strays
-SUBSTITUTED, FOUND, FOUND_BOTH, FOLLOWED = (
-    1,
-    2,
-    3,
-    4,
-)  # how sure a row is of its place; more for each token followed
+# How sure a row is of its place; one more for each token that it followed.
+SUBSTITUTED, FOUND, FOUND_BOTH, FOLLOWED = 1, 2, 3, 4
 
 
 @inlined
@@ -77,20 +72,3 @@ def resume_at(text, n, place, gap, before, token):
     if at < 0 and place + gap < n:
         return place + gap, SUBSTITUTED
     return at, run
-
-
-@inlined
-def resume_in_draft(text, n, rows, parent, tree, token):
-    """As ``resume_at``, for a row whose token is not the one that its parent's long context goes on with."""
-    column = longest_context(rows, parent, tree)
-    if column == 0 or int(rows[parent, column + LENGTH]) < LEAST_MATCH:
-        return -1, 0
-    at = int(rows[parent, column + AT])
-    if at + 1 >= n or text[at] < 0 or int(text[at]) == token:
-        return -1, 0
-    for k in range(at + 1, min(at + NEAR, n - 1)):
-        if text[k] < 0:
-            break
-        if int(text[k]) == token:
-            return k + 1, FOUND
-    return at + 1, SUBSTITUTED

@@ -19,8 +19,8 @@ Every context is a piece of evidence for each token that followed it: of those t
 (the kernels look at 12: keep alphabets below that), of the others the four that followed last; in a sealed text
 the eight most frequent ones of a context that was seen eight times and went on differently, else all.
 
-Where the context, or a row, *strayed* from a live text (its longest context there had four tokens or more, and
-was not what came next), the text is *resumed*: one more piece of evidence, for the token at the place where it is
+Where the context *strayed* from a live text (its longest context there had four tokens or more, and what came next
+was another token), the text is *resumed*: one more piece of evidence, for the token at the place where it is
 believed to go on. See ``resumed_place``.
 
 The twin rounds to float32 where the kernels do, since rates that are equal have to be equal here too.
@@ -37,7 +37,7 @@ import numpy as np
 from suffixspec.native import evidence as native
 from suffixspec.native.contexts import JUMP  # what is tuned is the kernels' to say
 from suffixspec.native.draft import MOST_LEAVES, PRUNE
-from suffixspec.native.resume import AHEAD, LEAST_MATCH, MOST_GAP, NEAR
+from suffixspec.native.resume import AHEAD, LEAST_MATCH, MOST_GAP
 
 SATURATION = 1023
 OVERLAP = 64  # tokens of left context that a session repeats where a prompt departs
@@ -248,11 +248,6 @@ def bits(slots: Iterable[Slot]) -> int:
     return sum(1 << NAMED.index(slot) for slot in slots)
 
 
-def rate_class(rate: float) -> int:
-    """0 to 10."""
-    return _class([2, 5, 10, 20, 35, 50, 65, 80, 90, 97], int(100 * rate))
-
-
 # Which weight a feature has is arbitrary, so the kernel's hash serves the twin as well.
 _weight_of: Callable[[int, int, int], int] = lru_cache(maxsize=None)(
     lambda kind, a, b: int(native._feature(kind, a, b))
@@ -297,14 +292,10 @@ class Beliefs:
         """How often such evidence was right."""
         return float(self.cells[number(cell) - 1, 2])
 
-    def best(self, row: Row) -> float:
-        """The best rate of the row's cells, kept away from 0 and 1."""
-        best = max(self.rate(cell) for cell in row.evidence.values())
-        return _rounded(min(max(best, 1e-4), 0.9995))
-
     def logit(self, row: Row) -> float:
-        """Log odds of that."""
-        best = self.best(row)
+        """Log odds of the best of the row's cells."""
+        best = max(self.rate(cell) for cell in row.evidence.values())
+        best = min(max(best, 1e-4), 0.9995)
         return math.log(best / (1 - best))
 
     def features_of(
@@ -315,10 +306,9 @@ class Beliefs:
         history: int,
         age: int,
         newest: bool,
-        rival: float,
         known: int,
     ) -> list[int]:
-        """The row's features: its evidence, how long and how far back, its best rival, and the tokens."""
+        """The row's features: its evidence, how long and how far back, and the tokens."""
         at = row.evidence.get
         s1, s2 = at((0, 0)), at((0, 1))
         h1, h2 = at((1, 0)), at((1, 1))
@@ -340,8 +330,7 @@ class Beliefs:
                 (6, token, shares),
                 (7, bits(slot for slot in row.evidence if slot in NAMED), known),
                 (8, age * 2 + newest, session_share),
-                (9, newest * 16 + rate_class(self.best(row)), rate_class(rival)),
-                (10, number(at(RESUMED_SLOTS[0])), session * 16 + session_share),
+                (9, number(at(RESUMED_SLOTS[0])), session * 16 + session_share),
             )
         ]
 
@@ -553,11 +542,8 @@ class Twin:
             (text, rank) for text, contexts in enumerate(row.contexts) for rank in range(len(contexts))
         )
         newest = max((child.stood for child in children), default=0)
-        rates = sorted((self.beliefs.best(child) for child in children), reverse=True)
         for child in children:
             age = math.floor(math.log2(len(self.text.tokens) - child.stood)) + 1 if child.stood else 0
-            rivals = [*rates, 0.0]
-            rivals.remove(self.beliefs.best(child))
             child.features = self.beliefs.features_of(
                 child,
                 self._last_two(row)[1],
@@ -565,7 +551,6 @@ class Twin:
                 1 + length_class(history) if history else 0,
                 age,
                 0 < child.stood == newest,
-                rivals[0],
                 known,
             )
             child.given = _rounded(self.beliefs.score(child))
@@ -617,8 +602,7 @@ class Twin:
 
         The context: behind the first place, of the 16 from where it strayed, at which its last two tokens stand,
         or else the last one; failing that as many tokens on as were written since. A row: where its parent's
-        place went on with its token, one further. Otherwise, where the parent's longest context goes on with
-        another token: behind its own token, if that stands among the seven after it; failing that one further.
+        place went on with its token, one further.
         """
         tokens = self._texts[number_of].tokens
         n = len(tokens)
@@ -643,18 +627,6 @@ class Twin:
                     found = place + gap, SUBSTITUTED
         elif (place := row.parent.resumes[number_of]) and tokens[place[0]] == token:
             found = place[0] + 1, max(place[1] + 1, FOLLOWED)
-        else:
-            contexts = row.parent.contexts[number_of]
-            if contexts and len(contexts[0]) >= LEAST_MATCH:
-                at = self._next(number_of, contexts[0])
-                if at + 1 < n and tokens[at] >= 0 and tokens[at] != token:
-                    found = at + 1, SUBSTITUTED
-                    for k in range(at + 1, min(at + NEAR, n - 1)):
-                        if tokens[k] < 0:
-                            break
-                        if tokens[k] == token:
-                            found = k + 1, FOUND
-                            break
         if found is None or found[0] >= n or tokens[found[0]] < 0:
             return None
         return found
