@@ -90,6 +90,9 @@ def read(request: Request) -> Writer:
     if fields.get("background") is not False:
         refuse(fields, REFUSED)
     fields.text("model")
+    metadata = fields.object("metadata")
+    if metadata is not None and not all(isinstance(value, str) for value in metadata.value.values()):
+        raise fields.refuse("metadata", "an object of strings")  # it is part of the response
     conversation = _before(request) + read_items(fields.get("input"))
     instructions = fields.text("instructions")
     messages = conversation

@@ -5,7 +5,7 @@ import json
 import pytest
 from anthropic.types import Message
 from engine.tiny import VOCAB, target
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from openai.types import Completion
 from openai.types.chat import ChatCompletion, ChatCompletionChunk
@@ -238,6 +238,10 @@ def small():
         yield running
 
 
+METADATA = {"input": "x", "max_output_tokens": 3, "stream": False, "metadata": {"user_id": 3}}
+
+
+@example(request=(RESPONSES, METADATA), headers={}, spoil=None, place=0)
 @settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), print_blob=True)
 @given(
     request=st.one_of(chats(), completions(), responses(), messages()),
