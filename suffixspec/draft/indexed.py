@@ -214,7 +214,7 @@ class IndexDraftSession:
         if self._drafter.history_mode == "off":
             self._begin_index()
         before = len(self._index.context)
-        common = self._index.sync(prompt)
+        common = self._index.sync(prompt, checked=True)
         if self._ngrams is not None:
             if common < before:
                 self._ngrams.end_sequence()
@@ -297,7 +297,7 @@ class IndexDraftSession:
             self._drafted = False
         else:
             self._stray()
-        self._index.extend(tokens)
+        self._index.extend(tokens, checked=True)
         if self._ngrams is not None:
             self._ngrams.extend(tokens)
 

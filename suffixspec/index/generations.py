@@ -9,7 +9,7 @@ from weakref import WeakSet
 from numpy.typing import ArrayLike
 
 from suffixspec.index.sealed import SealedIndex
-from suffixspec.index.suffix_tree import Cursor, Match, SuffixTree, as_tokens
+from suffixspec.index.suffix_tree import Cursor, Match, SuffixTree, as_tokens, known_tokens
 
 _LEAST_BYTES = 16384  # per generation: room for a hundred tokens in any case
 
@@ -161,11 +161,14 @@ class GenerationalCursor:
         """What it looks at."""
         return self._index
 
-    def extend(self, tokens: ArrayLike) -> None:
-        """Feed tokens, int [k]; a negative one resets the cursor. Cost: amortised O(generations) per token."""
-        checked = as_tokens(tokens, allow_negative=True)
+    def extend(self, tokens: ArrayLike, *, checked: bool = False) -> None:
+        """Feed tokens, int [k]; a negative one resets the cursor. ``checked``: they come from ``as_tokens``.
+
+        Cost: amortised O(generations) per token.
+        """
+        known = known_tokens(tokens, checked, allow_negative=True)
         for cursor in self.current():
-            cursor.extend(checked)
+            cursor.extend(known, checked=True)
 
     def matches(self) -> list[Match]:
         """The longest suffix fed that occurs in each live generation, newest generation first."""

@@ -34,7 +34,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from suffixspec.errors import InputError
 from suffixspec.index.suffix_order import StoppedError, shared_prefixes, slices, suffix_array
-from suffixspec.index.suffix_tree import as_tokens
+from suffixspec.index.suffix_tree import as_tokens, known_tokens
 from suffixspec.native import sealed as native
 
 __all__ = ["SealedContext", "SealedCursor", "SealedIndex", "StoppedError"]
@@ -362,14 +362,18 @@ class SealedCursor:
         """Feed one token; a negative one resets the cursor."""
         self.extend([token])
 
-    def extend(self, tokens: ArrayLike) -> None:
+    def extend(self, tokens: ArrayLike, *, checked: bool = False) -> None:
         """Feed tokens, int [k]; a negative one resets the cursor. Of a long block only the end is looked at.
+
+        Args:
+            tokens: what to feed.
+            checked: they come from ``as_tokens``, which is not asked again.
 
         Raises:
             TypeError: not integers.
             ValueError: not one-dimensional, or above 2**31 - 1.
         """
-        self._feed(as_tokens(tokens, allow_negative=True))
+        self._feed(known_tokens(tokens, checked, allow_negative=True))
 
     def _feed(self, fed: NDArray[np.int32]) -> None:
         if fed.shape[0] > _FED:

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from suffixspec.index.generations import GenerationalCursor, GenerationalIndex
 from suffixspec.index.sealed import SealedCursor, SealedIndex
-from suffixspec.index.suffix_tree import SuffixTree, as_tokens
+from suffixspec.index.suffix_tree import SuffixTree, known_tokens
 
 OVERLAP = 64
 """Tokens of left context that are repeated, uncounted, where the context leaves the tree's text."""
@@ -51,16 +51,20 @@ class SessionIndex:
         """Allocated capacity in bytes; the history is not the session's."""
         return self.tree.nbytes + self._context.nbytes
 
-    def sync(self, token_ids: ArrayLike) -> int:
+    def sync(self, token_ids: ArrayLike, *, checked: bool = False) -> int:
         """Make ``token_ids`` the context; return how many of its first tokens were the context already.
 
         Changes the index. Cost: O(new tokens), plus a comparison of the common prefix.
+
+        Args:
+            token_ids: int [n].
+            checked: they come from ``as_tokens``, which is not asked again.
 
         Raises:
             TypeError: not integers.
             ValueError: not one-dimensional, or a token out of range (nothing changes).
         """
-        wanted = as_tokens(token_ids)
+        wanted = known_tokens(token_ids, checked)
         shared = min(self._length, wanted.shape[0])
         differs = np.flatnonzero(self._context[:shared] != wanted[:shared])
         common = int(differs[0]) if differs.size else shared
@@ -77,14 +81,18 @@ class SessionIndex:
         self._append(wanted[common:])
         return common
 
-    def extend(self, token_ids: ArrayLike) -> None:
+    def extend(self, token_ids: ArrayLike, *, checked: bool = False) -> None:
         """Append tokens to the context. Changes the index. Cost: amortised O(1) per token.
+
+        Args:
+            token_ids: int [k].
+            checked: they come from ``as_tokens``, which is not asked again.
 
         Raises:
             TypeError: not integers.
             ValueError: not one-dimensional, or a token out of range (nothing changes).
         """
-        self._append(as_tokens(token_ids))
+        self._append(known_tokens(token_ids, checked))
 
     def _append(self, tokens: NDArray[np.int32]) -> None:
         end = self._length + tokens.shape[0]
@@ -94,14 +102,14 @@ class SessionIndex:
             self._context = grown
         self._context[self._length : end] = tokens
         self._length = end
-        self.tree.extend(tokens)
+        self.tree.extend(tokens, checked=True)
         if self.history is not None:
-            self.history.extend(tokens)
+            self.history.extend(tokens, checked=True)
         for cursor in self._sealed_cursors():
             # A prompt's thousands of tokens are not followed one by one: a sealed match counts no further.
             if tokens.shape[0] > OVERLAP:
                 cursor.reset()
-            cursor.extend(tokens[-OVERLAP:])
+            cursor.extend(tokens[-OVERLAP:], checked=True)
 
     def _sealed_cursors(self) -> list[SealedCursor]:
         return [cursor for cursor in (self.sealed, self.prior) if cursor is not None]

@@ -131,11 +131,12 @@ class SuffixTree:
             raise ValueError(f"expected a token id from 0 to {_TOKEN_LIMIT - 1}, got {token}")
         self._extend(np.array([token], np.int32), counted=True)
 
-    def extend(self, tokens: ArrayLike, *, counted: bool = True) -> None:
+    def extend(self, tokens: ArrayLike, *, counted: bool = True, checked: bool = False) -> None:
         """Append a block of tokens. Changes the tree.
 
         Args:
             tokens: int [k], each 0 to 2**31 - 1.
+            checked: they come from ``as_tokens``, which is not asked again.
             counted: False for text that is only there as left context of what follows (where a branch leaves
                 the text): occurrences that start in this block are matched and drafted from, and add nothing
                 to any count.
@@ -146,7 +147,7 @@ class SuffixTree:
             TypeError: not integers.
             ValueError: not one-dimensional, a token out of range (nothing is appended), or the tree is full.
         """
-        self._extend(as_tokens(tokens), counted=counted)
+        self._extend(known_tokens(tokens, checked), counted=counted)
 
     def end_sequence(self) -> None:
         """Append a sentinel: no match and no draft crosses it. Changes the tree. Cost: as ``append``."""
@@ -329,14 +330,14 @@ class Cursor:
         """Feed one token; a negative one resets the cursor."""
         self.extend(np.array([_index(token, "token")], np.int64))
 
-    def extend(self, tokens: ArrayLike) -> None:
-        """Feed tokens, int [k]; a negative one resets the cursor.
+    def extend(self, tokens: ArrayLike, *, checked: bool = False) -> None:
+        """Feed tokens, int [k]; a negative one resets the cursor. ``checked``: they come from ``as_tokens``.
 
         Raises:
             TypeError: not integers.
             ValueError: not one-dimensional, or above 2**31 - 1.
         """
-        self._feed(as_tokens(tokens, allow_negative=True))
+        self._feed(known_tokens(tokens, checked, allow_negative=True))
 
     def _feed(self, tokens: NDArray[np.int32]) -> None:
         tree = self.tree
@@ -386,6 +387,13 @@ def as_tokens(tokens: ArrayLike, *, allow_negative: bool = False) -> NDArray[np.
         raise ValueError(f"expected token ids from 0 to {_TOKEN_LIMIT - 1}, got {wrong}")
     # The kernels are compiled for arrays of one kind: contiguous and writeable.
     return np.require(array, np.int32, ["C_CONTIGUOUS", "WRITEABLE"])
+
+
+def known_tokens(tokens: ArrayLike, checked: bool, *, allow_negative: bool = False) -> NDArray[np.int32]:
+    """Tokens as ``as_tokens`` gives them; it is not asked where they are ``checked`` already."""
+    if checked and isinstance(tokens, np.ndarray):
+        return tokens
+    return as_tokens(tokens, allow_negative=allow_negative)
 
 
 def _index(value: Any, what: str) -> int:
