@@ -7,6 +7,7 @@ Everything runs in the environment that ``bench/vllm/setup`` makes. Parts:
 * tp: the first two of them on two tensor-parallel ranks
 * serve: ``vllm serve`` with an ``openai`` client over six turns, and ``/metrics``
 * propose: CPU time of ``propose`` for 1, 16 and 64 sequences
+* cost: what a forward costs here, as the setting ``cost`` takes it (not among the default parts)
 * bars: tokens per second on SmolLM2-135M over loops of a trace, four modes in turn
 """
 
@@ -49,7 +50,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", metavar="FILE.json")
     args = parser.parse_args()
     wanted = args.only.split(",")
-    unknown = set(wanted) - set(PARTS)
+    unknown = set(wanted) - {*PARTS, "cost"}
     if unknown:
         parser.error(f"expected parts among {', '.join(PARTS)}, got {', '.join(sorted(unknown))}")
     with tempfile.TemporaryDirectory(prefix="suffixspec-vllm-") as scratch:
@@ -61,6 +62,9 @@ def main() -> None:
         if "propose" in wanted:
             document["propose"] = propose.run(args.trace)
             _table("CPU time of propose per step", document["propose"])
+        if "cost" in wanted:
+            document["cost"] = _result(["bench.vllm.cost", "--model", str(bars.smollm2(folder / "smollm2"))])
+            print(json.dumps(document["cost"]))
         if "bars" in wanted:
             document["bars"] = bars.run(
                 args.trace,
@@ -148,12 +152,16 @@ def checks(wanted: list[str], folder: Path, scratch: Path) -> dict[str, Any]:
 
 def _decode(mode: str, parts: list[str], model: Path, *, tensor_parallel: int = 1) -> dict[str, Any]:
     """What one process decodes; see ``decode``."""
-    command = [sys.executable, "-m", "bench.vllm.decode", "--mode", mode, "--model", str(model)]
-    command += ["--tensor-parallel", str(tensor_parallel), "--parts", *parts]
+    options = ["--mode", mode, "--model", str(model), "--tensor-parallel", str(tensor_parallel)]
+    return _result(["bench.vllm.decode", *options, "--parts", *parts], in_process=tensor_parallel == 1)
+
+
+def _result(command: list[str], *, in_process: bool = True) -> dict[str, Any]:
+    """What a module of this folder prints."""
     done = subprocess.run(
-        command,
+        [sys.executable, "-m", *command],
         cwd=environment.ROOT,
-        env=variables(in_process=tensor_parallel == 1),
+        env=variables(in_process=in_process),
         capture_output=True,
         text=True,
         check=False,
@@ -162,7 +170,7 @@ def _decode(mode: str, parts: list[str], model: Path, *, tensor_parallel: int = 
         if line.startswith("RESULT "):
             result: dict[str, Any] = json.loads(line[7:])
             return result
-    raise SystemExit(f"expected outputs of mode {mode}, got:\n{done.stdout[-2000:]}\n{done.stderr[-6000:]}")
+    raise SystemExit(f"expected a result of {command[0]}, got:\n{done.stdout[-2000:]}\n{done.stderr[-6000:]}")
 
 
 def _about(part: str, outputs: Any) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from suffixspec.cost import CostCurve
 from suffixspec.errors import InputError
-from suffixspec.integrations.vllm.settings import Settings
+from suffixspec.integrations.vllm.settings import ON_CPU, Settings
 
 
 def test_nothing_said_gives_the_defaults_and_other_settings_are_left_alone():
@@ -66,7 +66,8 @@ def test_a_cost_curve_may_be_a_file_or_written_out(tmp_path):
 
 
 def test_without_a_cost_the_device_decides():
-    assert Settings().curve(device="cpu").name == "cpu"
+    assert Settings().curve(device="cpu") == ON_CPU
+    assert Settings(cost="cpu").curve(device="cpu").name == "cpu"
     assert Settings().curve(device="cuda").name == "gpu"
 
 
