@@ -338,6 +338,11 @@ class SavedHistory:
             or (place.note is not None and place.note.file == note.file)
         ):
             return
+        with self.lock:
+            known = place.segments | (log.own - place.reread)
+            in_trees = bool(known & note.segments) or place.note is not None
+        if in_trees and not self._writes:
+            return  # what is in memory here is written by somebody else, at a time of its own
         started = time.perf_counter()
         try:
             index = log.sealed.open(note)
@@ -350,9 +355,6 @@ class SavedHistory:
             return
         if not index.resident:
             return
-        with self.lock:
-            known = place.segments | (log.own - place.reread)
-            in_trees = bool(known & note.segments) or place.note is not None
         if in_trees:
             self._exchange(namespace, log, place, note, index, epoch)
             return
@@ -371,8 +373,6 @@ class SavedHistory:
         self, namespace: str, log: NamespaceLog, place: _Resident, note: Note, index: SealedIndex, epoch: int
     ) -> None:
         """Put a sealed index in place of the trees that hold its text; what it does not hold is indexed anew."""
-        if not self._writes:
-            return  # what this process has in memory is written by somebody else, at a time of its own
         with self.lock:
             place.kept = []
         try:
