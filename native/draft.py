@@ -2,7 +2,8 @@
 
 Layout (of a row and its contexts: see ``contexts``)::
 
-    rows   int32   [nodes + 1, ROW_FIELDS]    row 0 stands for the context that the tree grows from
+    rows   int32   [nodes + 1, ROW_FIELDS]    row 0 stands for the context that the tree grows from; the last row
+                                              is never expanded, so it has to be, and stays, without contexts
     probs  float32 [2, nodes + 1]             PATH: chance that the row is accepted; GIVEN: given its parent
     nodes  int32   [2, nodes]                 tokens and parents of the draft's nodes: row r is node r - 1
     pool   int32   [POOL, POOL_FIELDS]        candidates
@@ -543,7 +544,6 @@ def draft(
         for field in range(POOL_FIELDS):
             rows[row, field] = pool[k, field]
         rows[row, ROW_DEPTH] = rows[int(pool[k, PARENT]), ROW_DEPTH] + 1
-        rows[row, N_CONTEXTS] = 0  # the last one is not expanded any more
         probs[PATH, row] = keys[k]
         probs[GIVEN, row] = given[k]
         nodes[0, row - 1] = pool[k, TOKEN]
