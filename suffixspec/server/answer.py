@@ -57,6 +57,7 @@ class Answer:
         self._error: ApiError | None = None
         self._started = time.time()
         self._sent = False
+        self._settled = False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:  # noqa: ARG002
         """Answer."""
@@ -74,8 +75,7 @@ class Answer:
         finally:
             watch.cancel()
             self._service.scheduler.cancel(self._call)
-            self._service.metrics.request_ended(self._call.api, self._status)
-            self._record()
+            self._settle()
 
     async def _watch(self, receive: Receive) -> None:
         with contextlib.suppress(Exception):
@@ -124,6 +124,8 @@ class Answer:
             if isinstance(event, Ended) and ends:
                 self._status = 200
                 chunks += writer.finish()
+            if ends:
+                self._settle()
             if chunks or ends:
                 await send({"type": "http.response.body", "body": b"".join(chunks), "more_body": not ends})
             if ends:
@@ -152,11 +154,19 @@ class Answer:
     async def _send(self, body: bytes, send: Send) -> None:
         headers = headers_of({"content-length": str(len(body)), **self._headers})
         self._sent = True
+        self._settle()
         await send({"type": "http.response.start", "status": self._status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    def _record(self) -> None:
-        """Write the call down, finished or not."""
+    def _settle(self) -> None:
+        """Count the call and write it down, finished or not.
+
+        Before its last bytes go out: who has them finds it counted and written.
+        """
+        if self._settled:
+            return
+        self._settled = True
+        self._service.metrics.request_ended(self._call.api, self._status)
         if self._service.recorder is None:
             return
         request, call = self._request, self._call

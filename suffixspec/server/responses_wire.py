@@ -163,6 +163,14 @@ def _format(fields: Fields, service: Service, prompt: Prompt, ignored: list[str]
     return read_response_format({"type": "json_schema", "json_schema": schema}, service, prompt)
 
 
+def _known_bytes(logprobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """This API has a list where the chat's has null, for a token that is part of a character."""
+    for token in logprobs:
+        for entry in (token, *token["top_logprobs"]):
+            entry["bytes"] = entry["bytes"] or []
+    return logprobs
+
+
 def _logprobs(fields: Fields) -> int | None:
     include = fields.items("include") or []
     if not all(isinstance(name, str) for name in include):
@@ -343,7 +351,7 @@ class ResponseWriter(Writer):
         last = block is next((other for other in reversed(output.blocks) if other.kind == "text"), None)
         logprobs = []
         if not empty and last and self.call.sampling.get("logprobs") is not None:
-            logprobs = chat_logprobs(self.service.tokenizer, output.logprobs)
+            logprobs = _known_bytes(chat_logprobs(self.service.tokenizer, output.logprobs))
         return {"type": "output_text", "text": text, "annotations": [], "logprobs": logprobs}
 
     def _logprobs(self, output: Output) -> list[dict[str, Any]]:
@@ -351,7 +359,7 @@ class ResponseWriter(Writer):
             return []
         new = output.logprobs[self._told :]
         self._told = len(output.logprobs)
-        return chat_logprobs(self.service.tokenizer, new)
+        return _known_bytes(chat_logprobs(self.service.tokenizer, new))
 
     def _response(self, status: str, items: list[Any]) -> dict[str, Any]:
         given, sampling = self._fields, self.call.sampling

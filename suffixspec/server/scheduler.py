@@ -250,7 +250,7 @@ class Scheduler:
                             yield from self._decode(running, stream, number)
                         finally:
                             stream.close()
-                            if running.begun_outputs > number:
+                            if running.begun_outputs > number and running.counted <= number:
                                 self._on_reply(stream.reply)
                     number += 1
 
@@ -294,6 +294,8 @@ class Scheduler:
         stop = generation.stopping.stop
         if reason is None:
             reason = "length" if reply.finish_reason == "length" else "stop"
+        self._on_reply(reply)  # before it is told: who hears of the end finds it counted
+        running.counted = number + 1
         call.post(Ended(number, reason, stop if isinstance(stop, str) else None, reply))
 
 
@@ -304,6 +306,8 @@ class _Running:
         self.call = call
         self.begun = time.monotonic()
         self.begun_outputs = 0
+        self.counted = 0
+        """Outputs that were counted."""
         self.wrote = False
         """Whether any of its output was told."""
         self.again = False

@@ -188,3 +188,11 @@ def test_what_is_not_to_be_stored_is_not(server):
     got = server.openai().responses.create(model=MODEL, input="x", max_output_tokens=1, store=False)
     with pytest.raises(openai.BadRequestError):
         server.openai().responses.create(model=MODEL, input="y", previous_response_id=got.id)
+
+
+def test_part_of_a_character_has_no_bytes_here():
+    """A list in every case, unlike in chats: the SDK's type has no null."""
+    entry = {"token": "\ufffd", "logprob": -1.0, "bytes": None}
+    assert responses_wire._known_bytes([{**entry, "top_logprobs": [dict(entry)]}]) == [
+        {**entry, "bytes": [], "top_logprobs": [{**entry, "bytes": []}]}
+    ]
