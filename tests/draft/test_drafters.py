@@ -560,3 +560,21 @@ def test_lenient_turns_resume_too_and_teach_nothing():
     assert int(session.draft().token_ids[0]) == text[10]
     assert np.array_equal(before[0], shared.calibration.cells)
     assert np.array_equal(before[1], shared.calibration.weights)
+
+
+def test_history_that_has_changed_is_not_resumed():
+    """A place in history is forgotten when history changes under an open session: it may be another text now."""
+    shared = drafter(cost=FLAT)
+    writer = shared.session()
+    run_turn(writer, [1, 2], SECRET)
+    writer.close()
+    session = shared.session()
+    session.sync([7, 8])
+    for token in (*SECRET[:9], 9_001):
+        session.draft()
+        session.accept(np.array([token], np.int32))
+    assert int(session.draft().token_ids[0]) == SECRET[10]
+    other = shared.session()
+    run_turn(other, [3, 4], distinct(20, 30, 6_000, 9_000))
+    other.close()
+    assert not drafted(session) & set(SECRET[9:])
