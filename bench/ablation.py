@@ -50,6 +50,11 @@ VARIANTS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "four times the weights": (("native/evidence.py", "WEIGHT_BITS = 16", "WEIGHT_BITS = 18"),),
     "one context a text": (("native/evidence.py", "\nCONTEXTS = 2", "\nCONTEXTS = 1"),),
     "three contexts a text": (("native/evidence.py", "\nCONTEXTS = 2", "\nCONTEXTS = 3"),),
+    "as fast as it gets: one context a text, no prior, no short contexts": (
+        ("bench/ablation.py", "\nPRIOR = True", "\nPRIOR = False"),
+        ("native/evidence.py", "\nCONTEXTS = 2", "\nCONTEXTS = 1"),
+        ("native/draft.py", "if row > 0 and have == start and last == first", "if row < 0 and have == start"),
+    ),
     "no evidence passed over": (("native/draft.py", "PRUNE = 0.6 ", "PRUNE = 0.0 "),),
 }
 """Name → (file, text, text in its place)."""

@@ -13,11 +13,13 @@ from typing import Any
 
 from bench import environment, sessions
 from suffixspec.cost import CostCurve
+from suffixspec.draft.prior import find_prior
 from suffixspec.native.warm_up import warm_up
-from suffixspec.replay.command import DRAFTERS, make_drafter
+from suffixspec.replay.decode import DRAFTERS, make_drafter
 from suffixspec.replay.metrics import DrafterMetrics, RunMetrics, measure
 from suffixspec.replay.result import ReplayResult
 from suffixspec.replay.simulate import RenderedSession, Simulation, replay
+from suffixspec.text.tokenizer import load_tokenizer
 
 FIGURES = (
     "tokens_per_step",
@@ -87,7 +89,10 @@ def run(
     recorded: list[RenderedSession], names: tuple[str, ...], nodes: int, cost: CostCurve, *, passes: int = 1
 ) -> RunMetrics:
     """Decode the sessions ``passes`` times with each drafter; the figures are those of the last pass."""
-    drafters = [make_drafter(name, max_nodes=nodes, cost=cost, history="namespace") for name in names]
+    prior = find_prior(load_tokenizer())
+    drafters = [
+        make_drafter(name, max_nodes=nodes, cost=cost, history="namespace", prior=prior) for name in names
+    ]
     for _ in range(passes):
         simulations = [Simulation(drafter, cost) for drafter in drafters]
         replay(recorded, simulations)
