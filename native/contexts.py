@@ -19,19 +19,16 @@ child are the parent's that go on with the child's token; where nothing is known
 tokens, or for the last one.
 """
 
-from . import sealed
 from .evidence import CONTEXTS, LIVE, POOL_FIELDS, TEXTS
 from .jit import inlined, kernel
+from .sealed import AT, CODE, CONTEXT_FIELDS, END, LENGTH, SEEN, TREE
 from .tree import COUNT, DEPTH, LAST, child, descend, shorten
 
-TREE, CODE, LENGTH, AT, END, SEEN = 0, 1, 2, 3, 4, 5
-CONTEXT_FIELDS = 6
 N_CONTEXTS = POOL_FIELDS
 CONTEXT0 = N_CONTEXTS + 1
-RESUMES0 = (
-    CONTEXT0 + CONTEXT_FIELDS * CONTEXTS * TEXTS
-)  # per tree: position that the row resumes at, or -1 ...
-RUN0 = RESUMES0 + LIVE  # ... and how sure that is
+# Per tree the position that the row resumes at, or -1, and how sure that is.
+RESUMES0 = CONTEXT0 + CONTEXT_FIELDS * CONTEXTS * TEXTS
+RUN0 = RESUMES0 + LIVE
 ROW_FIELDS = RUN0 + LIVE
 
 JUMP = 16  # below its longest match, a tree is asked for contexts of at most so many tokens
@@ -96,7 +93,13 @@ def follow(text, leaf, inner, table, n, rows, parent, had, row, have, token):
     """Write the parent's context at column ``had``, one token on, to the row's column ``have``; whether it goes on."""
     at = int(rows[parent, had + AT])
     if at < int(rows[parent, had + END]):
-        return _follow_edge(text, rows, parent, had, row, have, at, token)
+        if int(text[at]) != token:
+            return False
+        for field in range(CONTEXT_FIELDS):
+            rows[row, have + field] = rows[parent, had + field]
+        rows[row, have + LENGTH] += 1
+        rows[row, have + AT] += 1
+        return True
     if int(rows[parent, had + CODE]) < 0:
         # The end of the text. `draft` moves a context of the session's tree away from there, and a sentinel,
         # which no token equals, keeps one of history's from it; but an interrupt may have kept the sentinel
@@ -107,38 +110,6 @@ def follow(text, leaf, inner, table, n, rows, parent, had, row, have, token):
         return False
     tree, length = int(rows[parent, had + TREE]), int(rows[parent, had + LENGTH])
     put_context(inner, n, tree, code, length + 1, rows, row, have)
-    return True
-
-
-@inlined
-def _follow_edge(text, rows, parent, had, row, have, at, token):
-    if int(text[at]) != token:
-        return False
-    for field in range(CONTEXT_FIELDS):
-        rows[row, have + field] = rows[parent, had + field]
-    rows[row, have + LENGTH] += 1
-    rows[row, have + AT] += 1
-    return True
-
-
-@inlined
-def follow_sealed(text, sa, nodes, rows, parent, had, row, have, token):
-    """As ``follow``, in a sealed index."""
-    at = int(rows[parent, had + AT])
-    if at < int(rows[parent, had + END]):
-        return _follow_edge(text, rows, parent, had, row, have, at, token)
-    length = int(rows[parent, had + LENGTH])
-    code, at, end, seen = sealed.follow_branch(
-        text, sa, nodes, int(rows[parent, had + CODE]), length, int(rows[parent, had + SEEN]), token
-    )
-    if seen == 0:
-        return False
-    rows[row, have + TREE] = rows[parent, had + TREE]
-    rows[row, have + CODE] = code
-    rows[row, have + LENGTH] = length + 1
-    rows[row, have + AT] = at
-    rows[row, have + END] = end
-    rows[row, have + SEEN] = seen
     return True
 
 

@@ -31,7 +31,6 @@ from .contexts import (
     SEEN,
     TREE,
     follow,
-    follow_sealed,
     put_context,
     root_contexts,
     root_sealed_contexts,
@@ -256,7 +255,7 @@ def _expand_sealed(
         old = CONTEXT0 + CONTEXT_FIELDS * c
         new = CONTEXT0 + CONTEXT_FIELDS * have
         c += 1
-        if row > 0 and not follow_sealed(text, sa, nodes, rows, parent, old, row, new, token):
+        if row > 0 and not sealed.follow_context(text, sa, nodes, rows, parent, old, row, new, token):
             continue
         slot = CONTEXTS * tree + have - start
         last = _offer_sealed(

@@ -25,7 +25,7 @@ as long, every step a read somewhere else.
 
 A *context* is a string that occurs, in six fields, laid out as a context of ``draft``::
 
-    (tree)    whose index it is
+    TREE      whose index it is; for the drafter, who has contexts of several
     CODE      offset of the record at or below it; or, where it has none, ~LO of its interval; or, where it
               occurs once, ~position where it starts
     LENGTH    tokens
@@ -51,7 +51,7 @@ MOST_DEPTH = 128  # of a record: a cursor counts up to 64 tokens, and a draft is
 MOST_TOKENS = 1 << 27
 
 # A context.
-CODE, LENGTH, AT, END, SEEN = 1, 2, 3, 4, 5
+TREE, CODE, LENGTH, AT, END, SEEN = 0, 1, 2, 3, 4, 5
 CONTEXT_FIELDS = 6
 
 MOST_BRANCHES = 12  # that ``list_branches`` lists
@@ -341,11 +341,15 @@ CURSOR_ROWS = WINDOW + 2
 
 
 @inlined
-def _follow(text, sa, nodes, rows, row, have, token):
-    """Write the context of one row, one token on, to the row ``have``; whether it goes on."""
-    at = int(rows[row, AT])
-    length = int(rows[row, LENGTH])
-    code, end, seen = int(rows[row, CODE]), int(rows[row, END]), int(rows[row, SEEN])
+def follow_context(text, sa, nodes, rows, row, column, new_row, new_column, token):
+    """Write the context at a column of a row, one token on, to another place, or there; whether it goes on."""
+    at = int(rows[row, column + AT])
+    length = int(rows[row, column + LENGTH])
+    code, end, seen = (
+        int(rows[row, column + CODE]),
+        int(rows[row, column + END]),
+        int(rows[row, column + SEEN]),
+    )
     if at < end:
         if int(text[at]) != token:
             return False
@@ -354,11 +358,12 @@ def _follow(text, sa, nodes, rows, row, have, token):
         code, at, end, seen = follow_branch(text, sa, nodes, code, length, seen, token)
         if seen == 0:
             return False
-    rows[have, CODE] = code
-    rows[have, LENGTH] = length + 1
-    rows[have, AT] = at
-    rows[have, END] = end
-    rows[have, SEEN] = seen
+    rows[new_row, new_column + TREE] = rows[row, column + TREE]
+    rows[new_row, new_column + CODE] = code
+    rows[new_row, new_column + LENGTH] = length + 1
+    rows[new_row, new_column + AT] = at
+    rows[new_row, new_column + END] = end
+    rows[new_row, new_column + SEEN] = seen
     return True
 
 
@@ -386,7 +391,7 @@ def advance(text, sa, nodes, cursor, tokens):
         have = 0
         if token >= 0:
             for row in range(1, held + 1):
-                if not _follow(text, sa, nodes, cursor, row, have + 1, token):
+                if not follow_context(text, sa, nodes, cursor, row, 0, have + 1, 0, token):
                     continue
                 if have > 0 and cursor[have + 1, SEEN] == cursor[have, SEEN]:
                     continue  # the same occurrences: nothing new
@@ -396,7 +401,7 @@ def advance(text, sa, nodes, cursor, tokens):
                 else:
                     have += 1
             _begin(text, nodes, cursor, have + 1)
-            if _follow(text, sa, nodes, cursor, have + 1, have + 1, token) and (
+            if follow_context(text, sa, nodes, cursor, have + 1, 0, have + 1, 0, token) and (
                 have == 0 or cursor[have + 1, SEEN] != cursor[have, SEEN]
             ):
                 have += 1
@@ -409,7 +414,7 @@ def find(text, sa, nodes, tokens, context):
     """Look tokens up: write the context of the longest prefix found, int32 [1, CONTEXT_FIELDS]; return its length."""
     _begin(text, nodes, context, 0)
     for k in range(tokens.shape[0]):
-        if not _follow(text, sa, nodes, context, 0, 0, int(tokens[k])):
+        if not follow_context(text, sa, nodes, context, 0, 0, 0, 0, int(tokens[k])):
             break
     return int(context[0, LENGTH])
 

@@ -164,9 +164,7 @@ class IndexDraftSession:
         self._window = np.zeros(native_ngram.ORDERS, np.int32)
         self._branches = np.zeros((native_sealed.MOST_BRANCHES, 2), np.int32)
         self._strayed = np.zeros((native_evidence.LIVE, native_resume.STRAYED_FIELDS), np.int32)
-        self._strayed[:] = _NOWHERE
         self._history_version = 0
-        self._drafted = False
         self._pool = np.zeros((native.POOL, native_evidence.POOL_FIELDS), np.int32)
         self._keys = np.zeros(native.POOL, np.float32)
         self._scratch = (
@@ -180,7 +178,7 @@ class IndexDraftSession:
             np.zeros(native.POOL, np.int32),
             np.zeros(native.BUCKETS, np.int32),
         )
-        self._grown = 0
+        self._stray()
         self._begin_index()
 
     def _begin_index(self) -> None:
