@@ -52,6 +52,8 @@ _FIXED = struct.Struct("<8sIIQQQI")  # magic, version, header's size, file's siz
 _ARRAY = struct.Struct("<QQI")  # start, items, CRC-32
 _CRC = struct.Struct("<I")
 _PAGE = 4096
+_NOTHING = (1, 0, 0, 0, 0)
+"""Nodes of an empty text: where the root's record starts, and the record, without branches."""
 _NAMES = ("text", "sa", "nodes")
 _ROOM = 16384  # bytes beyond BYTES_PER_TOKEN that a small text may take
 _FED = 256  # tokens of a block that a cursor looks at
@@ -155,6 +157,9 @@ class SealedIndex:
         text = np.empty(n + 1, np.int32)
         np.maximum(given, -1, out=text[:n])
         text[n] = -1
+        if n == 0:  # every drafter without a sealed text has this one: no kernel is loaded for it
+            sa, nodes = np.zeros(1, np.int32), np.array(_NOTHING, np.int32)
+            return cls._of(text, sa, nodes, tokens=0, records=1, least=max(2, least))
         sa = suffix_array(text, stop)
         lcp = shared_prefixes(text, sa, native.MOST_DEPTH + 1, stop)
         most_words = int((bytes_per_token * n - text.nbytes - sa.nbytes + _ROOM) / 4)
@@ -162,12 +167,25 @@ class SealedIndex:
         least, words = _least(sizes, max(2, least), most_words)
         nodes = np.empty(words, np.int32)
         records = _write(text, sa, lcp, nodes, least, stop)
+        return cls._of(text, sa, nodes, tokens=n, records=records, least=least)
+
+    @classmethod
+    def _of(
+        cls,
+        text: NDArray[np.int32],
+        sa: NDArray[np.int32],
+        nodes: NDArray[np.int32],
+        *,
+        tokens: int,
+        records: int,
+        least: int,
+    ) -> SealedIndex:
         starts, at = [], _PAGE
         for array in (text, sa, nodes):
             starts.append(at)
             at += -(-array.nbytes // _PAGE) * _PAGE
         items = (text.shape[0], sa.shape[0], nodes.shape[0])
-        return cls((text, sa, nodes), _Header(n, records, least, tuple(starts), items, (0, 0, 0)))
+        return cls((text, sa, nodes), _Header(tokens, records, least, tuple(starts), items, (0, 0, 0)))
 
     # -- files ------------------------------------------------------------------------------------
 
