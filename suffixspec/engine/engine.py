@@ -25,6 +25,7 @@ from suffixspec.target.memory import free_bytes
 from suffixspec.verify.constraint import Constraint, constraint_for
 
 if TYPE_CHECKING:
+    from suffixspec.store.budget import Budget
     from suffixspec.store.history_store import HistoryStore
     from suffixspec.target.model import Target
     from suffixspec.text.tokenizer import Tokenizer
@@ -54,6 +55,7 @@ class Engine:
             differently; that changes the prompt, and replies say so.
         history_store: a folder, or what it was opened as: outputs are kept there, and drafted from in later runs.
             It is read in the background when a namespace's first session begins. Close the engine to write all.
+        history_budget: of a folder: how much it may hold, and what leaves first.
     """
 
     def __init__(
@@ -70,6 +72,7 @@ class Engine:
         prefill_chunk: int = 512,
         json_splice: bool = False,
         history_store: HistoryStore | str | PathLike[str] | None = None,
+        history_budget: Budget | None = None,
     ) -> None:
         for name, value in (
             ("max_nodes", max_nodes),
@@ -102,7 +105,12 @@ class Engine:
             from suffixspec.store.saved_history import open_saved
 
             self.saved = open_saved(
-                history_store, self.drafter, tokenizer, lock=self.lock, target=target.name
+                history_store,
+                self.drafter,
+                tokenizer,
+                budget=history_budget,
+                lock=self.lock,
+                target=target.name,
             )
         self._sessions: dict[tuple[str, str], Session] = {}
         self._plain_sessions = 0

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from suffixspec.store.options import history_folder
+from suffixspec.store.options import budget_of, history_folder
 from suffixspec.text.visible import note
 
 if TYPE_CHECKING:
@@ -89,6 +89,8 @@ def load_engine(args: argparse.Namespace, **more: Any) -> Engine:
     """The engine that the options ask for; says on stderr what takes time."""
     from suffixspec.engine.engine import Engine
 
+    kept = getattr(args, "history", None)
+    budget = budget_of(args, kept=kept is not None)
     note(f"loading {args.model or 'SmolLM2-135M-Instruct'}")
     return Engine.from_pretrained(
         args.model,
@@ -99,7 +101,8 @@ def load_engine(args: argparse.Namespace, **more: Any) -> Engine:
         measure=not args.no_draft,
         prior=args.prior == "python" and not args.no_draft,
         kv_bytes=None if args.kv_gib is None else int(args.kv_gib * (1 << 30)),
-        history_store=None if getattr(args, "history", None) is None else history_folder(args.history),
+        history_store=None if kept is None else history_folder(kept),
+        history_budget=budget,
         **more,
     )
 

@@ -23,7 +23,7 @@ from suffixspec.replay.decode import (
     rendered,
 )
 from suffixspec.replay.peers import PEERS
-from suffixspec.store.options import HistoryAction, history_folder
+from suffixspec.store.options import HistoryAction, add_eviction_option, budget_of, history_folder
 
 _DESCRIPTION = """\
 Decode recorded agent loops again, token by token, with a drafter and without a model: the recorded text
@@ -115,6 +115,7 @@ def add_parser(subparsers: Any) -> None:
         "default), or a folder: as namespace, and the outputs are kept there for the next run",
     )
     parser.set_defaults(history_store=None)
+    add_eviction_option(parser)
     parser.add_argument(
         "--prior",
         choices=("python", "none"),
@@ -192,7 +193,7 @@ def run(args: argparse.Namespace) -> int:
     from suffixspec.text.tokenizer import load_tokenizer
 
     # What can be found wrong at once is not found after an hour's work.
-    _check_model_options(args)
+    _check_options(args)
     cost = CostCurve.load(args.cost)
     names = drafter_names(args.drafter)
     compared = peers(args.compare, args.max_nodes, args.history)
@@ -266,6 +267,7 @@ def _run_with_model(args: argparse.Namespace, names: tuple[str, ...]) -> int:
     interrupted = False
     replays: list[ModelReplay] = []
     folder = None if args.history_store is None else history_folder(args.history_store)
+    budget = budget_of(args, kept=folder is not None)
     with ReplayProgress() as progress:
         progress.note("loading the model")
         target, tokenizer = load_target(args.model or None, device=args.device, dtype=args.dtype)
@@ -288,6 +290,7 @@ def _run_with_model(args: argparse.Namespace, names: tuple[str, ...]) -> int:
                 max_nodes=args.max_nodes,
                 cost=cost,
                 history_store=folder if isinstance(drafter, IndexDrafter) else None,
+                history_budget=budget,
             )
             decoded = ModelReplay(
                 engine,
@@ -359,10 +362,11 @@ def _run_with_model(args: argparse.Namespace, names: tuple[str, ...]) -> int:
     return 1 if any(row["other_differences"] for row in figures) else 0
 
 
-def _check_model_options(args: argparse.Namespace) -> None:
+def _check_options(args: argparse.Namespace) -> None:
     """Raise InputError for options that do not go together."""
     from suffixspec.errors import InputError
 
+    budget_of(args, kept=args.history_store is not None)
     if args.model is None:
         for name in ("forced", "verify_lossless", "turns", "device", "dtype"):
             if getattr(args, name):

@@ -10,7 +10,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Protocol
 
 from suffixspec.replay.peers import make_peer, parse_peers
-from suffixspec.store.options import history_folder
+from suffixspec.store.options import budget_of, history_folder
 
 if TYPE_CHECKING:
     from suffixspec.cost import CostCurve
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from suffixspec.replay.result import TurnResult
     from suffixspec.replay.share import Share
     from suffixspec.replay.simulate import RenderedSession, Simulation
+    from suffixspec.store.budget import Budget
     from suffixspec.store.saved_history import SavedHistory
     from suffixspec.text.tokenizer import Tokenizer
 
@@ -108,7 +109,8 @@ def decode(
                 starts.append(len(simulation.result.turns))
             yield session
 
-    with saved_in(args.history_store, tokenizer, simulations) as saved:
+    budget = budget_of(args, kept=args.history_store is not None)
+    with saved_in(args.history_store, budget, tokenizer, simulations) as saved:
 
         def hand_over(_: RenderedSession) -> None:
             if part.of > 1:
@@ -169,7 +171,7 @@ def make_drafter(
 
 @contextlib.contextmanager
 def saved_in(
-    folder: str | None, tokenizer: Tokenizer, simulations: list[Simulation]
+    folder: str | None, budget: Budget, tokenizer: Tokenizer, simulations: list[Simulation]
 ) -> Iterator[list[SavedHistory]]:
     """Keep what the simulations write in a folder, if one is given.
 
@@ -185,7 +187,7 @@ def saved_in(
         yield []
         return
     with contextlib.ExitStack() as stack:
-        store = stack.enter_context(HistoryStore(history_folder(folder), tokenizer=tokenizer))
+        store = stack.enter_context(HistoryStore(history_folder(folder), tokenizer=tokenizer, budget=budget))
         for simulation in kept:
             simulation.saved = open_saved(
                 store,

@@ -11,9 +11,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from suffixspec.store.options import add_eviction_option, budget_of
 from suffixspec.store.sealed_file import LEAST_SEALED
 
 if TYPE_CHECKING:
+    from suffixspec.store.budget import Budget
     from suffixspec.store.history_store import HistoryStore
     from suffixspec.text.tokenizer import Tokenizer
 
@@ -39,6 +41,8 @@ examples:
 words:
   namespace   who shares a history; text never crosses from one to another
   segment     a file of the log; complete and checked once it is sealed, gone as a whole when the budget is full
+  eviction    over the budget, segments leave whole: the oldest first, or with --history-eviction least-useful the
+              one that drafts were accepted from least, for its size
   forgetting  rewrites the segments concerned, then waits until every running process has dropped its copy. An
               agent loop under way keeps its own conversation. What a disk keeps of deleted files, and what was
               backed up or exported, is beyond it.
@@ -78,6 +82,7 @@ def add_parser(subparsers: Any) -> None:
         action="store_true",
         help="write what is of another tokenizer anew, from its texts, for --tokenizer (2 MB of text a second)",
     )
+    add_eviction_option(compact)
     _add_tokenizer(compact)
     export = _add(commands, "export", _export, "write a namespace as JSON lines")
     export.add_argument(
@@ -87,6 +92,7 @@ def add_parser(subparsers: Any) -> None:
     load = _add(commands, "import", _import, "append what export wrote; what is there already is passed over")
     load.add_argument("file", metavar="FILE", help="- reads stdin")
     load.add_argument("--namespace", metavar="NAME", help="into this one (default: where it came from)")
+    add_eviction_option(load)
     _add_tokenizer(load)
     forget = _add(commands, "forget", _forget, "remove text for good, from disk and from running processes")
     forget.add_argument("--session", metavar="NAME", help="what this session wrote")
@@ -122,7 +128,11 @@ def _add_tokenizer(parser: argparse.ArgumentParser) -> None:
 
 
 def open_store(
-    history: str | None, tokenizer: Tokenizer | None = None, *, retokenize: bool = False
+    history: str | None,
+    tokenizer: Tokenizer | None = None,
+    *,
+    budget: Budget | None = None,
+    retokenize: bool = False,
 ) -> HistoryStore:
     """The history of a command, which has to be there.
 
@@ -133,7 +143,7 @@ def open_store(
     from suffixspec.store.options import SAVED
 
     folder = exists(None if history in {None, SAVED} else history)
-    return HistoryStore(folder, tokenizer=tokenizer, retokenize=retokenize)
+    return HistoryStore(folder, tokenizer=tokenizer, budget=budget, retokenize=retokenize)
 
 
 def moment(text: str) -> float:
@@ -243,7 +253,8 @@ def _compact(args: argparse.Namespace) -> int:
         from suffixspec.text.tokenizer import load_tokenizer
 
         tokenizer = load_tokenizer(args.tokenizer)
-    with open_store(args.history, tokenizer, retokenize=args.retokenize) as store:
+    budget = budget_of(args, kept=True)
+    with open_store(args.history, tokenizer, budget=budget, retokenize=args.retokenize) as store:
         if args.namespace is not None:
             _check_namespace(store, args.namespace)
         if args.retokenize:
@@ -292,7 +303,9 @@ def _import(args: argparse.Namespace) -> int:
     folder = None if args.history in {None, SAVED} else args.history
     try:
         with (
-            HistoryStore(folder, tokenizer=load_tokenizer(args.tokenizer)) as store,
+            HistoryStore(
+                folder, tokenizer=load_tokenizer(args.tokenizer), budget=budget_of(args, kept=True)
+            ) as store,
             sys.stdin if args.file == "-" else Path(args.file).open(encoding="utf-8") as lines,
         ):
             done = import_lines(store, lines, namespace=args.namespace, path=args.file)

@@ -8,7 +8,7 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from suffixspec.store.options import SAVED, history_folder
+from suffixspec.store.options import SAVED, add_eviction_option, budget_of, history_folder
 
 if TYPE_CHECKING:
     from suffixspec.store.history_store import HistoryStore
@@ -46,6 +46,7 @@ def add_parser(subparsers: Any) -> None:
     parser.add_argument(
         "--history", default=SAVED, metavar="FOLDER", help="folder of the history (default: this user's)"
     )
+    add_eviction_option(parser)
     parser.add_argument("--namespace", default="default", metavar="NAME", help="default: default")
     parser.add_argument(
         "--tokenizer",
@@ -84,7 +85,11 @@ def run(args: argparse.Namespace) -> int:
     from suffixspec.text.tokenizer import load_tokenizer
 
     repository = Repository(args.path, most_bytes=args.max_kib << 10)
-    with HistoryStore(history_folder(args.history), tokenizer=load_tokenizer(args.tokenizer)) as store:
+    with HistoryStore(
+        history_folder(args.history),
+        tokenizer=load_tokenizer(args.tokenizer),
+        budget=budget_of(args, kept=True),
+    ) as store:
         started = time.perf_counter()
         done = index(store, args.namespace, repository)
         seconds = time.perf_counter() - started

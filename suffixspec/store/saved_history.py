@@ -35,6 +35,7 @@ from suffixspec.store.sealer import Sealer, is_whole
 from suffixspec.store.usefulness import Ledger, Origin
 
 if TYPE_CHECKING:
+    from suffixspec.store.budget import Budget
     from suffixspec.store.segment import SegmentInfo
     from suffixspec.text.tokenizer import Tokenizer
 
@@ -672,6 +673,8 @@ def open_saved(
     store: HistoryStore | str | PathLike[str],
     drafter: object,
     tokenizer: Tokenizer,
+    *,
+    budget: Budget | None = None,
     **options: Any,
 ) -> SavedHistory:
     """A drafter's saved history; a store that is opened here is closed with it.
@@ -680,10 +683,12 @@ def open_saved(
         store: a folder, or a store that was opened with this tokenizer.
         drafter: an ``IndexDrafter``.
         tokenizer: of the target.
+        budget: of a store that is opened here; an open one has its own.
         options: see ``SavedHistory``.
 
     Raises:
         InputError: no folder for a history, another tokenizer's store, or a drafter without one.
+        ValueError: a budget for a store that is open.
     """
     if not isinstance(drafter, IndexDrafter):
         raise InputError(
@@ -691,6 +696,8 @@ def open_saved(
             "history store out"
         )
     if isinstance(store, HistoryStore):
+        if budget is not None:
+            raise ValueError("expected no budget with an open history store, which has its own, got one")
         expected = TokenizerIdentity.of(tokenizer)
         if store.identity != expected:
             raise InputError(
@@ -698,7 +705,7 @@ def open_saved(
                 "HistoryStore(path, tokenizer=engine.tokenizer)"
             )
         return SavedHistory(store, drafter, **options)
-    opened = HistoryStore(store, tokenizer=tokenizer)
+    opened = HistoryStore(store, tokenizer=tokenizer, budget=budget)
     try:
         return SavedHistory(opened, drafter, owns_store=True, **options)
     except BaseException:

@@ -3,13 +3,16 @@
 import argparse
 import json
 import time
+from typing import get_args
 
 import pytest
 
 from suffixspec import cli
+from suffixspec.engine import Engine
 from suffixspec.store import HistoryStore
+from suffixspec.store.budget import Eviction
 from suffixspec.store.command import moment
-from suffixspec.store.options import HistoryAction
+from suffixspec.store.options import HistoryAction, add_eviction_option
 from suffixspec.text import load_tokenizer
 
 from .inputs import numbers, opened, record
@@ -102,17 +105,23 @@ def test_export_and_import_give_the_same_records(place, tmp_path, capsys):
     )
 
 
-def test_a_replay_keeps_its_outputs_and_drafts_from_them(tmp_path, capsys):
-    """The second run of a session needs fewer steps; the first writes each output once, whatever drafters it has."""
+def loop(tmp_path) -> str:
+    """A trace of one session with one long output; its path."""
     trace = tmp_path / "loop.jsonl"
     answer = " ".join(f"word{number * 7919 % 1000}" for number in range(120))
     messages = [{"role": "user", "content": "go"}, {"role": "assistant", "content": answer}]
     trace.write_text(json.dumps({"session_id": "s", "messages": messages}) + "\n", encoding="utf-8")
+    return str(trace)
+
+
+def test_a_replay_keeps_its_outputs_and_drafts_from_them(tmp_path, capsys):
+    """The second run of a session needs fewer steps; the first writes each output once, whatever drafters it has."""
+    trace = loop(tmp_path)
     taus = []
     for _ in range(2):
         command = [
             "replay",
-            str(trace),
+            trace,
             "--history",
             f"{tmp_path}/h",
             "--drafter",
@@ -125,7 +134,65 @@ def test_a_replay_keeps_its_outputs_and_drafts_from_them(tmp_path, capsys):
     assert taus[1] > 2 * taus[0]
     with HistoryStore(tmp_path / "h") as store:
         assert [one.session for one in store.records("default")] == ["s", "s"]
-        assert answer in str(next(store.records("default")).text)
+        assert "word919 word838" in str(next(store.records("default")).text)
+
+
+def test_a_replay_counts_what_was_useful_where_it_is_told_to(tmp_path, capsys):
+    """With least-useful, tokens that a draft gave are credited to the segment that they came from; else none is."""
+    trace = loop(tmp_path)
+    for eviction, counts in (("oldest", False), ("least-useful", True)):
+        place = tmp_path / eviction
+        command = ["replay", trace, "--history", str(place), "--history-eviction", eviction, "-o", "json"]
+        for _ in range(2):
+            assert cli.main(command) == 0
+        capsys.readouterr()
+        with HistoryStore(place) as store:
+            first, _ = store.log("default").segments()
+            counted = store.log("default").useful.read()
+        assert set(counted) == ({first.name} if counts else set())
+        assert counts == (counted.get(first.name, 0.0) > 100)
+
+
+def test_what_leaves_first_can_be_said_wherever_a_history_is_written(place, tmp_path, capsys, monkeypatch):
+    """Every command that writes takes ``--history-eviction``, and the store or the engine has it in its budget."""
+    opened_with, engines = [], []
+    begin = HistoryStore.__init__
+
+    def noted(store, *given, budget=None, **more):
+        begin(store, *given, budget=budget, **more)
+        opened_with.append(store.budget.eviction)
+
+    def engine(*_, history_budget, **__):
+        engines.append(history_budget.eviction)
+        raise KeyboardInterrupt
+
+    lines = tmp_path / "n.jsonl"
+    lines.write_text(history(capsys, "export", "n", "--history", place), encoding="ascii")
+    (tmp_path / "repository").mkdir()
+    monkeypatch.setattr(HistoryStore, "__init__", noted)
+    monkeypatch.setattr(Engine, "from_pretrained", engine)
+    for given, expected in ((["--history-eviction", "least-useful"], "least-useful"), ([], "oldest")):
+        for command in (
+            ["history", "compact", "--history", str(place)],
+            ["history", "import", str(lines), "--history", str(tmp_path / "k")],
+            ["index", str(tmp_path / "repository"), "--history", str(tmp_path / "k")],
+        ):
+            assert cli.main([*command, *given]) == 0
+            assert opened_with.pop() == expected, command
+        for command in (["chat"], ["generate", "--raw", "x"], ["serve", "--port", "0"]):
+            cli.main([*command, "--history", str(place), *given])
+            assert engines.pop() == expected, command
+
+
+def test_what_leaves_first_is_one_of_two_and_of_a_history(tmp_path, capsys):
+    """The option offers what a budget takes; where nothing is kept, it is refused before any work."""
+    parser = argparse.ArgumentParser()
+    add_eviction_option(parser)
+    (action,) = [one for one in parser._actions if one.dest == "history_eviction"]
+    assert action.choices == get_args(Eviction)
+    for command in (["replay", loop(tmp_path)], ["replay", loop(tmp_path), "--model"], ["chat"], ["serve"]):
+        assert cli.main([*command, "--history-eviction", "oldest"]) == 2
+        assert "expected a folder as --history with --history-eviction oldest" in capsys.readouterr().err
 
 
 def test_history_takes_a_mode_or_a_folder(tmp_path, capsys):
