@@ -211,6 +211,8 @@ class IndexDraftSession:
         self._temperature, self._learns = temperature, learn
         if self._drafter.history_mode == "off":
             self._begin_index()
+        if self._index.prior is None and self._drafter.prior is not None:
+            self._index.take_prior(self._drafter.prior)  # it was opened after this session had begun
         before = len(self._index.context)
         common = self._index.sync(prompt, checked=True)
         if self._ngrams is not None:

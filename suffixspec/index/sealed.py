@@ -298,6 +298,11 @@ class SealedIndex:
         """Whether every page has been read once; at once for an index that was built here."""
         return self._resident
 
+    @property
+    def path(self) -> Path | None:
+        """The file that it was opened from; None for one that was built here."""
+        return self._path
+
     # -- sizes ------------------------------------------------------------------------------------
 
     def __len__(self) -> int:

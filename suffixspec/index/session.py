@@ -111,6 +111,11 @@ class SessionIndex:
                 cursor.reset()
             cursor.extend(tokens[-OVERLAP:], checked=True)
 
+    def take_prior(self, prior: SealedIndex) -> None:
+        """Match a text that every session shares, from here on. Cost: O(``OVERLAP``)."""
+        self.prior = prior.cursor()
+        self.prior.extend(self._context[max(0, self._length - OVERLAP) : self._length])
+
     def _sealed_cursors(self) -> list[SealedCursor]:
         return [cursor for cursor in (self.sealed, self.prior) if cursor is not None]
 

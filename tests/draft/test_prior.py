@@ -92,3 +92,18 @@ def test_a_fresh_session_drafts_from_it(library):
 def test_without_sources_there_is_none(tmp_path):
     """A Python that came without its sources has no prior."""
     assert load_prior(Bytes(), folders=[tmp_path]) is None
+
+
+def test_a_prior_that_comes_later_is_drafted_from_in_the_next_turn(library):
+    """From the end of what the session has, as by one that had the prior from the start."""
+    drafter = IndexDrafter()
+    session = drafter.session()
+    session.sync([*b"xyz de"])
+    assert len(session.draft()) == 0
+    drafter.prior = load_prior(Bytes(), folders=[library])
+    session.sync([*b"xyz de"])
+    late = session.draft()
+    early = drafter.session()
+    early.sync([*b"xyz de"])
+    assert bytes(late.token_ids[late.best_chain()].tolist()).startswith(b"f one")
+    assert early.draft().token_ids.tolist() == late.token_ids.tolist()
