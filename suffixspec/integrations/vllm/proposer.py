@@ -22,8 +22,10 @@ from suffixspec.integrations.vllm.live_request import LiveRequest, end_ids
 from suffixspec.integrations.vllm.load_gate import LoadGate
 from suffixspec.integrations.vllm.session_table import AnySession, SessionTable
 from suffixspec.integrations.vllm.settings import Settings
+from suffixspec.integrations.vllm.shared_prior import SharedPrior
 
 if TYPE_CHECKING:
+    from suffixspec.index.sealed import SealedIndex
     from suffixspec.store.saved_history import SavedHistory
 
 # Below vLLM's own logger, which is the one that it configures.
@@ -70,6 +72,7 @@ class Proposer:
         self._said: set[str] = set()
         self._turn: int | None = None
         self._saved: SavedHistory | None = None
+        self._prior: SharedPrior | None = None
         self._lock = threading.RLock()
         if self.drafts_here:
             self._open(vllm_config)
@@ -88,10 +91,13 @@ class Proposer:
         self._draft_seconds, idle_seconds = settings.draft_ms / 1e3, settings.idle_seconds
         if _every_rank_decides(vllm_config.parallel_config):
             # Each rank runs a scheduler of its own, and all have to come to the same drafts: nothing may depend on
-            # the time, nor on when a history has been read.
+            # the time, nor on when a history or the prior has been read.
             self._draft_seconds = idle_seconds = float("inf")
-        elif settings.history is not None:
-            self._saved = self._open_history(vllm_config)
+        else:
+            if settings.history is not None:
+                self._saved = self._open_history(vllm_config)
+            if settings.prior:
+                self._prior = self._open_prior(vllm_config.model_config)
         self.table = SessionTable(
             self._begin,
             most=settings.max_sessions,
@@ -117,11 +123,21 @@ class Proposer:
         folder = self.settings.history_folder
         assert folder is not None
         try:
-            tokenizer = load_tokenizer(str(getattr(model, "tokenizer", None) or model.model))
+            tokenizer = load_tokenizer(_tokenizer_of(model))
             return open_saved(folder, self.drafter, tokenizer, lock=self._lock, target=str(model.model))
         except (SuffixspecError, OSError) as error:
             logger.warning("suffixspec: no history is kept: %s", error)
             return None
+
+    def _open_prior(self, model: Any) -> SharedPrior:
+        def opened(index: SealedIndex) -> None:
+            with self._lock:  # not in the middle of a step
+                self.drafter.prior = index
+
+        vocabulary = None
+        with contextlib.suppress(Exception):  # of some multimodal models vLLM does not know it
+            vocabulary = int(model.get_vocab_size())
+        return SharedPrior(_tokenizer_of(model), vocabulary=vocabulary, opened=opened)
 
     def _begin(self, namespace: str, name: str) -> AnySession:
         if self._saved is not None:
@@ -137,6 +153,12 @@ class Proposer:
         session.accept(np.array([3, 1], np.int32))
         session.end_turn()
         session.close()
+
+    def wait_for_prior(self, timeout: float | None = None) -> SealedIndex | None:
+        """The prior, once it is opened; None where there is none. For measurements: nothing else waits for it."""
+        if self._prior is not None:
+            self._prior.wait(timeout)
+        return self.drafter.prior if self.drafts_here else None
 
     # -- what vLLM calls --------------------------------------------------------------------------------------
 
@@ -201,6 +223,8 @@ class Proposer:
         """End all sessions: their outputs become history, on disk where a folder was named. May be called again."""
         if not self.drafts_here:
             return
+        if self._prior is not None:
+            self._prior.close()
         with self._lock:
             self.table.close()
             self._live.clear()
@@ -344,6 +368,10 @@ def _close(proposer: weakref.ref[Proposer]) -> None:
         this = proposer()
         if this is not None:
             this.close()
+
+
+def _tokenizer_of(model: Any) -> str:
+    return str(getattr(model, "tokenizer", None) or model.model)
 
 
 def _name(value: object) -> str | None:

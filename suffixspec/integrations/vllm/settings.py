@@ -33,6 +33,9 @@ class Settings:
     """Nodes of the tree that a chain is chosen from. None: twice the speculative tokens, at least 32."""
     namespace: str = "default"
     """Whose history is shared; a request may name another one, as ``suffixspec_namespace``."""
+    prior: bool = True
+    """Whether the sources of Python and of common packages are drafted from, from the start: they are tokenized and
+    indexed in the background, once per tokenizer and machine."""
     draft_seeded: bool = False
     """Whether sampled requests with a seed are drafted for. vLLM draws other numbers for verified tokens: the
     distribution is the same then, but the seed does not give the text that it gives without drafts."""
@@ -75,7 +78,7 @@ class Settings:
                 raise InputError(f"expected the setting {name} to be a number > 0, got {value!r}")
         if not isinstance(self.namespace, str) or not self.namespace:
             raise InputError(f"expected the setting namespace to be a name, got {self.namespace!r}")
-        for name in ("draft_seeded", "share_adapters"):
+        for name in ("prior", "draft_seeded", "share_adapters"):
             value = getattr(self, name)
             if not isinstance(value, bool):
                 raise InputError(f"expected the setting {name} to be true or false, got {value!r}")

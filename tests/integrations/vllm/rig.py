@@ -26,9 +26,9 @@ def vllm_config(
     rank: int = 0,
     backend: str | None = None,
 ) -> Any:
-    """The parts of a ``VllmConfig`` that are looked at."""
+    """The parts of a ``VllmConfig`` that are looked at. Without a prior, unless the settings say otherwise."""
     return SimpleNamespace(
-        additional_config={} if settings is None else {"suffixspec": settings},
+        additional_config={"suffixspec": {"prior": False} | (settings or {})},
         speculative_config=SimpleNamespace(num_speculative_tokens=k),
         model_config=SimpleNamespace(max_model_len=max_model_len, model="toy", tokenizer="toy"),
         scheduler_config=SimpleNamespace(max_num_seqs=16, max_num_batched_tokens=64),

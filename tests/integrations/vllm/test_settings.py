@@ -37,6 +37,7 @@ def test_a_setting_that_there_is_none_of_is_refused_with_those_that_there_are():
         ("namespace", ""),
         ("share_adapters", 1),
         ("draft_seeded", None),
+        ("prior", "yes"),
         ("history", 7),
         ("cost", 3),
         ("draft_tokens", -1),

@@ -1,0 +1,145 @@
+"""The prior of the served tokenizer, built and opened beside the engine: ``python -m`` this builds it.
+
+Building takes half a minute of a core and loads a tokenizer. Neither belongs into the process that runs forwards, so
+another one does it, at the lowest priority, and says in which file it is; here that file is mapped, and its pages are
+shared with all servers of this machine. Of several that are started together one builds, the others wait for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from suffixspec.errors import SuffixspecError
+from suffixspec.index.sealed import SealedIndex
+
+logger = logging.getLogger("vllm.suffixspec")
+
+_LOCK = "building.lock"
+_LONGEST_SECONDS = 1800.0
+
+
+class SharedPrior:
+    """Opens the prior of a tokenizer in the background; where that fails, it is logged once and there is none.
+
+    Args:
+        tokenizer: what ``load_tokenizer`` takes: a folder, a file, or a hub ID.
+        vocabulary: tokens that the target knows; a prior with others is not used. None: not known.
+        opened: called with the index, on another thread, once it is there.
+        command: builds it; None: this module, in a process of its own.
+    """
+
+    def __init__(
+        self,
+        tokenizer: str,
+        *,
+        vocabulary: int | None,
+        opened: Callable[[SealedIndex], None],
+        command: Sequence[str] | None = None,
+    ) -> None:
+        self._command = list(command or (sys.executable, "-m", __name__, tokenizer))
+        self._vocabulary = vocabulary
+        self._opened = opened
+        self._closed = threading.Event()
+        self._begun = threading.Lock()
+        self._builder: subprocess.Popen[str] | None = None
+        self._thread = threading.Thread(target=self._run, name="suffixspec-prior", daemon=True)
+        self._thread.start()
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Wait until it is opened or has failed; False where that takes longer than ``timeout`` seconds."""
+        self._thread.join(timeout)
+        return not self._thread.is_alive()
+
+    def close(self) -> None:
+        """Give up what is not done yet, and end the process that builds."""
+        self._closed.set()
+        with self._begun:
+            if self._builder is not None and self._builder.poll() is None:
+                self._builder.terminate()
+        self._thread.join(10.0)
+
+    def _run(self) -> None:
+        try:
+            index = self._open(self._build())
+        except Exception as error:  # noqa: BLE001  # nothing depends on a prior
+            if not self._closed.is_set():
+                logger.warning("suffixspec: drafting without the sources of Python and packages: %s", error)
+            return
+        if not self._closed.is_set():
+            self._opened(index)
+            logger.info("suffixspec: drafting from the sources of Python and packages, too")
+
+    def _build(self) -> Path:
+        with self._begun:
+            if self._closed.is_set():
+                raise SuffixspecError("closed")
+            builder = self._builder = subprocess.Popen(
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+            )
+        try:
+            said, errors = builder.communicate(timeout=_LONGEST_SECONDS)
+        except subprocess.TimeoutExpired:
+            builder.kill()
+            builder.communicate()
+            raise SuffixspecError(f"expected them within {_LONGEST_SECONDS:g} s") from None
+        if builder.returncode:
+            raise SuffixspecError((errors.strip().splitlines() or [f"exit {builder.returncode}"])[-1])
+        told = json.loads(said.strip().splitlines()[-1])
+        if self._vocabulary is not None and told["largest"] >= self._vocabulary:
+            raise SuffixspecError(
+                f"expected tokens below {self._vocabulary}, which the model knows, got {told['largest']} of the"
+                " tokenizer"
+            )
+        return Path(told["path"])
+
+    def _open(self, path: Path) -> SealedIndex:
+        index = SealedIndex.open(path)
+        index.prefault(stop=self._closed.is_set)
+        return index
+
+
+def build(tokenizer: str) -> dict[str, object]:
+    """Build a tokenizer's prior unless it is there: its file, and the largest token in it.
+
+    Raises:
+        SuffixspecError: no such tokenizer, or no sources.
+        OSError: the cache cannot be written.
+    """
+    from suffixspec.draft.prior import load_prior
+    from suffixspec.store.lock import FileLock
+    from suffixspec.text.cache import cache_root
+    from suffixspec.text.tokenizer import load_tokenizer
+
+    folder = cache_root() / "priors"
+    folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(folder / _LOCK):  # the second one finds what the first one has built
+        index = load_prior(load_tokenizer(tokenizer))
+    if index is None or index.path is None:
+        raise SuffixspecError("expected sources of Python, got none")
+    return {"path": str(index.path.absolute()), "largest": int(index.tokens.max(initial=0))}
+
+
+def _main() -> None:
+    with contextlib.suppress(AttributeError, OSError):
+        os.nice(19)
+    try:
+        told = build(sys.argv[1])
+    except (SuffixspecError, OSError) as error:
+        sys.exit(str(error).replace("\n", " "))
+    sys.stdout.write(json.dumps(told) + "\n")
+
+
+if __name__ == "__main__":
+    _main()
