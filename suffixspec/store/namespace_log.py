@@ -238,11 +238,22 @@ class NamespaceLog:
                         f"{finding.path}: {finding.problem}; it is lost", SuffixspecWarning, stacklevel=2
                     )
             self._drop_replaced()
-            for path in self._paths(OPEN):
-                if self._writer is None or path != self._writer.path:
-                    self._recover_open(path)
+            self._recover_open()
             self._recovered = True
             self._write_manifest()
+
+    def take_over(self) -> None:
+        """Seal what other processes left open that have died since; what living ones write stays theirs.
+
+        Waits for the lock where others have open segments. Cost: reads the folder, and tries the lock of each.
+        """
+        if self._others_open():
+            with self.lock:
+                if self._recover_open():
+                    self._write_manifest()
+
+    def _others_open(self) -> list[Path]:
+        return [path for path in self._paths(OPEN) if self._writer is None or path != self._writer.path]
 
     def _missing(self) -> list[Finding]:
         """What the manifest lists and the folder does not have.
@@ -258,11 +269,15 @@ class NamespaceLog:
             if name not in names and not (self._aside / f"{self.folder.name}-{name}{SEALED}").exists()
         ]
 
-    def _recover_open(self, path: Path) -> None:
+    def _recover_open(self) -> bool:
+        """Whether there was an open segment without a living writer. The caller holds the lock."""
+        return sum(self._recover_one(path) for path in self._others_open()) > 0
+
+    def _recover_one(self, path: Path) -> bool:
         fd = os.open(path, os.O_RDWR)
         try:
             if not lock_descriptor(fd, wait=False):
-                return  # its writer lives
+                return False  # its writer lives
             header, records, _ = read_open(path)
             if header is not None and records and not path.with_suffix(SEALED).exists():
                 write_sealed(path.with_suffix(SEALED), header, records, files=self._files)
@@ -271,6 +286,7 @@ class NamespaceLog:
             self.set_aside(path, error)
         finally:
             os.close(fd)
+        return True
 
     def rewrite(self, keep: Callable[[Record], bool]) -> int:
         """Remove the records that are not to be kept, from every file of the namespace; how many they were.

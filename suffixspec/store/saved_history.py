@@ -278,6 +278,11 @@ class SavedHistory:
         with self.lock:
             place = self._place(namespace)
             epoch = self.reader.seen
+        if self._writes:
+            try:
+                log.take_over()
+            except OSError as error:  # a full disk keeps nobody from reading
+                self._say(error)
         found = log.segments()
         log.expect(self.store.identity)
         if self._seals:

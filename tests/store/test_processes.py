@@ -2,6 +2,7 @@
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -32,6 +33,7 @@ class Remote:
         return self._answer()
 
     def _answer(self):
+        assert select.select([self._process.stdout], [], [], 300)[0], "the worker hangs"
         return json.loads(self._process.stdout.readline())
 
     @property
@@ -52,8 +54,8 @@ class Remote:
 
 
 @pytest.fixture
-def workers(tmp_path):
-    started = [Remote(tmp_path) for _ in range(2)]
+def workers(tmp_path, request):
+    started = [Remote(tmp_path) for _ in range(getattr(request, "param", 2))]
     yield started
     for worker in started:
         worker.end()
@@ -86,6 +88,62 @@ def test_each_worker_drafts_what_the_others_wrote(workers, tmp_path):
         found = [one.tokens.tolist() for one in store.records("n")]
         expected = [said_by(writer, number)[1] for writer in range(2) for number in range(6)]
         assert sorted(found) == sorted(expected)
+        assert store.verify() == []
+
+
+@pytest.mark.parametrize("workers", [3], indirect=True)
+def test_a_killed_writer_s_open_segment_is_taken_over(workers, tmp_path):
+    """What one had written and not sealed when it was killed is drafted by the others, which run on; each writes on."""
+    killed, *others = workers
+    for writer, worker in enumerate(
+        workers
+    ):  # each has a segment of its own open, and has looked for dead ones'
+        worker("begin", "one")
+        worker("speak", "one", *said_by(writer, 0))
+        worker("leave", "one")
+    assert len(list(tmp_path.glob("namespaces/*/*.open"))) == 3
+    assert not list(tmp_path.glob("namespaces/*/*.seg"))
+    killed.signal(signal.SIGKILL)
+    prompt, output = said_by(0, 0)
+    for writer, worker in enumerate(others, start=1):
+        worker("begin", "look")
+        wait_until(lambda w=worker: w("draft", "look", prompt)[:3] == output[:3])
+        worker("begin", "two")
+        worker("speak", "two", *said_by(writer, 1))
+        worker("leave", "two")
+    assert len(list(tmp_path.glob("namespaces/*/*.open"))) == 2, "a living one's was taken"
+    for worker in others:
+        worker("close")
+    with opened(tmp_path) as store:
+        expected = [said_by(0, 0)[1]] + [said_by(writer, number)[1] for writer in (1, 2) for number in (0, 1)]
+        assert sorted(one.tokens.tolist() for one in store.records("n")) == sorted(expected)
+        assert store.verify() == []
+
+
+@pytest.mark.parametrize("workers", [3], indirect=True)
+def test_nobody_waits_for_the_lock_of_one_that_hangs(workers, tmp_path):
+    """One stops while it holds the log: the others draft and end sessions; after its death all of it is written."""
+    holder, *others = workers
+    for worker in workers:
+        worker("begin", "n")
+    holder("hold")
+    holder.signal(signal.SIGSTOP)
+    for writer, worker in enumerate(others, start=1):
+        prompt, output = said_by(writer, 0)
+        worker("speak", "n", prompt, output)
+        worker("queue", "n")
+        worker("begin", "own")
+        assert worker("draft", "own", prompt)[:3] == output[:3], "its own is in memory at once"
+    assert not list(tmp_path.glob("namespaces/*/*")), "nothing is written by who has not the lock"
+    holder.signal(signal.SIGKILL)
+    for worker in others:
+        worker("share")
+    for worker, writer in zip(others, (2, 1), strict=True):
+        prompt, output = said_by(writer, 0)
+        wait_until(lambda w=worker, p=prompt, o=output: w("draft", "own", p)[:3] == o[:3])
+        worker("close")
+    with opened(tmp_path) as store:
+        assert sorted(one.tokens.tolist() for one in store.records("n")) == [said_by(w, 0)[1] for w in (1, 2)]
         assert store.verify() == []
 
 

@@ -42,6 +42,23 @@ class Worker:
         self.sessions.pop(name).close()
         self.saved.share()
 
+    def leave(self, name: str) -> None:
+        """Its outputs become history, and are written; the segment stays open."""
+        self.sessions.pop(name).close()
+        self.saved.flush()
+
+    def queue(self, name: str) -> None:
+        """Its outputs become history of this process; they are written when the thread comes to it."""
+        self.sessions.pop(name).close()
+
+    def hold(self) -> None:
+        """Take the lock of the log for good, as a process that is rewriting it."""
+        self.store.log("n").lock.__enter__()
+
+    def share(self) -> None:
+        """Write and seal what is left; returns when others can see it."""
+        self.saved.share()
+
     def draft(self, name: str, prompt: list[int]) -> list[int]:
         """What the session proposes after a prompt."""
         session = self.sessions[name]
