@@ -192,7 +192,7 @@ class Engine:
     ) -> Constraint | None:
         """The constraint that a request's ``response_format`` asks for, for ``Session.chat``.
 
-        Arguments (``reasoning``: ``after`` and ``opening``), result and errors as for
+        Arguments (``reasoning``: ``after``, ``opening`` and ``header``), result and errors as for
         ``verify.constraint.constraint_for``.
         """
         return constraint_for(

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 from suffixspec.parsing.call_ids import CallIds
 from suffixspec.parsing.choice import tool_choice_of
 from suffixspec.parsing.form_parser import FormParser
+from suffixspec.parsing.harmony import HarmonyParser
 from suffixspec.parsing.hermes import OPEN, HermesParser
 from suffixspec.parsing.llama import TAG as LLAMA_TAG
 from suffixspec.parsing.llama import LlamaParser
 from suffixspec.parsing.mistral import TAG as MISTRAL_TAG
 from suffixspec.parsing.mistral import MistralParser
 from suffixspec.parsing.output_parser import OutputParser
-from suffixspec.parsing.reasoning import open_reasoning
+from suffixspec.parsing.reasoning import has_channels, open_reasoning
 from suffixspec.parsing.single_call import SingleCallParser
 
 if TYPE_CHECKING:
@@ -40,7 +41,8 @@ def parser_for(
 
     A tokenizer with a response template is read by transformers. Else the form of calls is that whose marker
     the chat template writes, or else the vocabulary has as a special token; where neither tells, it is
-    ``<tool_call>``, the form in which calls are shown to a model whose template drops them.
+    ``<tool_call>``, the form in which calls are shown to a model whose template drops them. Special tokens for
+    channels make it Harmony's.
 
     Args:
         tokenizer: of the model.
@@ -65,6 +67,8 @@ def parser_for(
         from suffixspec.parsing.template_parser import TemplateParser
 
         parser = TemplateParser(template, choice, ids, prompt_text=prompt_text, tools=tools)
+    elif has_channels(tokenizer.special_tokens):
+        parser = HarmonyParser(choice, ids, prompt_text=prompt_text)
     else:
         parser = form_of(tokenizer)(choice, ids, closes=open_reasoning(prompt_text))
     return parser if parallel else SingleCallParser(parser)

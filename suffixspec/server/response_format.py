@@ -19,7 +19,8 @@ def read_response_format(value: Any, service: Service, prompt: Prompt) -> Constr
 
     Besides OpenAI's there is ``{"type": "grammar", "grammar": "root ::= …"}``. Compiled here, so that what cannot
     be followed is refused before the call waits. What a model thinks before its answer is free: the form begins
-    behind ``</think>``, where the prompt or the model itself opens with ``<think>``.
+    behind ``</think>``, where the prompt or the model itself opens with ``<think>``; of a model that writes to
+    channels (gpt-oss) the text of the final one is bound.
 
     Raises:
         ApiError: an unknown type, a missing schema, or one that cannot be followed.

@@ -131,12 +131,15 @@ class Service:
             InputError: it cannot be followed.
             MissingExtraError: the extra ``grammar`` is not installed.
         """
-        for reasoning in reasonings(prompt.text):
+        for reasoning in reasonings(prompt.text, self.tokenizer.special_tokens):
             markers = [reasoning.closes, *([reasoning.opens] if reasoning.opens else [])]
             tokens = all(len(self.tokenizer.encode(marker, continues=True)) == 1 for marker in markers)
             if tokens or reasoning.opens is None:
                 return self.engine.constraint(
-                    response_format, after=reasoning.closes, opening=reasoning.opens
+                    response_format,
+                    after=reasoning.closes,
+                    opening=reasoning.opens,
+                    header=reasoning.header,
                 )
         return self.engine.constraint(response_format)
 

@@ -80,6 +80,7 @@ def constraint_for(
     any_whitespace: bool = False,
     after: str | None = None,
     opening: str | None = None,
+    header: str | None = None,
 ) -> Constraint | None:
     """The constraint that a request's ``response_format`` asks for.
 
@@ -102,6 +103,8 @@ def constraint_for(
             is free.
         opening: begin behind ``after`` only where the output begins with this token ("<think>", for a model
             that opens its reasoning itself), else at once.
+        header: begin behind the first ``after`` that this text has come before, since the text's own first
+            token: "<|channel|>final" with the ``after`` "<|message|>", for a model that writes to channels.
 
     Raises:
         InputError: a malformed format, schema or grammar, no end token, or one of the two is no single token.
@@ -126,10 +129,11 @@ def constraint_for(
     if not ends:
         raise InputError(f"expected an end token for a constrained output, got none in {tokenizer.name}")
 
-    from suffixspec.verify.delayed import DelayedConstraint
+    from suffixspec.verify.delayed import Border, DelayedConstraint
     from suffixspec.verify.grammar import compile_grammar
 
-    border = None if after is None else _single_token(tokenizer, after)
+    before = () if header is None else tuple(tokenizer.encode(header, continues=True))
+    border = None if after is None else Border(_single_token(tokenizer, after), before)
     opens = None if opening is None else _single_token(tokenizer, opening)
     constraint = compile_grammar(
         tokenizer, vocab_size, tuple(sorted(ends)), **{"any_whitespace": any_whitespace, **language}

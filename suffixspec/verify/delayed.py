@@ -1,8 +1,9 @@
-"""Constraints that begin behind a token: free reasoning first, then an output in the format."""
+"""Constraints that begin behind a border: free reasoning first, then an output in the format."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,19 +18,49 @@ if TYPE_CHECKING:
     from suffixspec.verify.generation import LogitsAt
 
 
+@dataclass(frozen=True, slots=True)
+class Border:
+    """Where the bound part of an output begins: behind a token, or behind it under a header.
+
+    A place towards it is a number, 0 at the start of an output; ``behind`` is beyond the border.
+    """
+
+    token_id: int
+    """The token that it begins behind."""
+    header: tuple[int, ...] = ()
+    """Tokens that must come before that one, in a row; anything may stand between them and it. Where the header's
+    first token comes again, it begins anew."""
+
+    @property
+    def behind(self) -> int:
+        """The place beyond the border."""
+        return len(self.header) + 1
+
+    def after(self, place: int, token: int) -> int:
+        """The place after one more token; beyond the border it is ``behind`` for good."""
+        whole = len(self.header)
+        if place > whole or (place == whole and token == self.token_id):
+            return whole + 1
+        if place < whole and token == self.header[place]:
+            return place + 1
+        if whole and token == self.header[0]:
+            return 1
+        return place if place == whole else 0
+
+
 class DelayedConstraint:
-    """A ``Constraint`` that allows everything up to a token, and behind it what another one allows.
+    """A ``Constraint`` that allows everything up to a border, and behind it what another one allows.
 
     Args:
         inner: the other one.
-        token_id: the token that it begins behind, the first time that it is emitted.
-        opening: waits for that token only where the output begins with this one, and begins at once where it
+        border: where it begins, the first time that the border is there.
+        opening: waits for the border only where the output begins with this token, and begins at once where it
             does not: for a model that opens its reasoning itself, if it wants any. None always waits.
     """
 
-    def __init__(self, inner: Constraint, token_id: int, *, opening: int | None = None) -> None:
+    def __init__(self, inner: Constraint, border: Border, *, opening: int | None = None) -> None:
         self._inner = inner
-        self._token_id = token_id
+        self._border = border
         self._opening = opening
 
     def begin(
@@ -41,35 +72,34 @@ class DelayedConstraint:
     ) -> DelayedState:
         """See ``Constraint.begin``."""
         inner = self._inner.begin(max_nodes=max_nodes, costs=costs, drafts=drafts)
-        return DelayedState(inner, self._token_id, self._opening)
+        return DelayedState(inner, self._border, self._opening)
 
 
 class DelayedState:
-    """A ``ConstraintState`` that waits for a token."""
+    """A ``ConstraintState`` that waits for a border."""
 
-    def __init__(self, inner: ConstraintState, token_id: int, opening: int | None) -> None:
+    def __init__(self, inner: ConstraintState, border: Border, opening: int | None) -> None:
         self._inner = inner
-        self._token_id = token_id
+        self._border = border
         self._opening = opening  # None: the output has begun, or always waits
-        self._begun = False
+        self._place = 0
 
     def extend(self, draft: DraftTree, max_nodes: int | None) -> DraftTree:
-        """See ``ConstraintState.extend``; nothing is drafted across the token, or behind the two beginnings."""
+        """See ``ConstraintState.extend``; nothing is drafted across the border, or behind the two beginnings."""
         if self._begun:
             return self._inner.extend(draft, max_nodes)
         if self._opening is not None:
             if self._begins_inside(draft):
                 return self._inner.extend(draft, max_nodes)
             draft = _without(draft, (draft.parents < 0) & (draft.token_ids != self._opening))
-        borders = np.flatnonzero(draft.token_ids == self._token_id)
-        return _without(draft, np.isin(draft.parents, borders))
+        return _without(draft, np.isin(draft.parents, self._borders(draft)))
 
     def allowed(self, draft: DraftTree, logits: torch.Tensor) -> torch.Tensor | LogitsAt:
         """See ``ConstraintState.allowed``."""
         if self._begun:
             return self._inner.allowed(draft, logits)
-        borders = np.flatnonzero(draft.token_ids == self._token_id)
-        if self._opening is None and not borders.size:
+        borders = self._borders(draft)
+        if self._opening is None and not borders:
             return logits
         masked = logits.clone()
         if self._opening is not None:
@@ -80,21 +110,38 @@ class DelayedState:
             masked[0, self._opening] = logits[0, self._opening]
             if len(inside):
                 return masked
-        for node in borders.tolist():
+        for node in borders:
             masked[node + 1] = _row(self._inner.allowed(EMPTY, logits[node + 1 : node + 2]), -1)
         return masked
 
     def accept(self, token_ids: Sequence[int]) -> None:
         """See ``ConstraintState.accept``."""
         if self._opening is not None and token_ids:
-            self._begun = token_ids[0] != self._opening
+            if token_ids[0] != self._opening:
+                self._place = self._border.behind
             self._opening = None
-        if not self._begun:
-            if self._token_id not in token_ids:
+        for number, token in enumerate(token_ids):
+            if self._begun:
+                self._inner.accept(token_ids[number:])
                 return
-            self._begun = True
-            token_ids = token_ids[list(token_ids).index(self._token_id) + 1 :]
-        self._inner.accept(token_ids)
+            self._place = self._border.after(self._place, token)
+
+    @property
+    def _begun(self) -> bool:
+        return self._place == self._border.behind
+
+    def _borders(self, draft: DraftTree) -> list[int]:
+        """The nodes of a draft behind which the inner constraint begins; none hangs on another."""
+        places: list[int] = []
+        found: list[int] = []
+        for node, (parent, token) in enumerate(
+            zip(draft.parents.tolist(), draft.token_ids.tolist(), strict=True)
+        ):
+            before = self._place if parent < 0 else places[parent]
+            places.append(self._border.after(before, token))
+            if before < places[node] == self._border.behind:
+                found.append(node)
+        return found
 
     def _begins_inside(self, draft: DraftTree) -> bool:
         """Whether no node of the draft opens the reasoning, so that all of it is the inner constraint's."""

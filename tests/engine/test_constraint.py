@@ -2,6 +2,7 @@
 
 import json
 import random
+import re
 import sys
 
 import numpy as np
@@ -16,6 +17,7 @@ from suffixspec.errors import InputError, MissingExtraError, SuffixspecError
 from suffixspec.parsing import message_of, parser_for, required_call_format
 from suffixspec.text import Tokenizer
 from suffixspec.verify.constraint import constraint_for
+from suffixspec.verify.delayed import Border
 from suffixspec.verify.grammar import _unpack
 
 from .tiny import CHATML, VOCAB, garbage, tree
@@ -401,6 +403,55 @@ def test_nothing_is_drafted_across_the_border():
     assert TOKENIZER.decode(state.extend(EMPTY, None).token_ids).startswith('"name": "')
     with pytest.raises(InputError, match="to be one token of json, got 8"):
         constraint_for(TOKENIZER, VOCAB, FORMATS["object"], after="</think>")
+
+
+@pytest.mark.parametrize("header", ["", "cf", "ccf"])
+def test_the_border_is_the_token_under_its_header(header):
+    """The first place where the header, in a row, and then the token have come, no new header begun between them."""
+    pattern = re.compile(f"{header}[^cm]*m" if header else "m")
+    border = Border(ord("m"), tuple(map(ord, header)))
+    found = 0
+    for seed in range(300):
+        rng = random.Random(seed)
+        text = "".join(rng.choice("ccfffmx") for _ in range(rng.randint(1, 16)))
+        if header == "ccf":
+            text = text.replace("ccc", "c")  # what repeats itself inside a header is not looked for
+        place, behind = 0, None
+        for number, char in enumerate(text):
+            place = border.after(place, ord(char))
+            if behind is None and place == border.behind:
+                behind = number + 1
+        match = pattern.search(text)
+        assert behind == (None if match is None else match.end()), (seed, text)
+        found += match is not None
+    assert 9 < found < 300
+
+
+def test_nothing_is_drafted_across_a_border_with_a_header():
+    """The header may come before the draft, or in it: what hangs on the border is cut, and the border's row bound."""
+    c, f = TOKENIZER.encode("c")[0], TOKENIZER.encode("f")[0]
+    border, brace = TOKENIZER.special_tokens["<|im_start|>"], TOKENIZER.encode("{")[0]
+    constraint = constraint_for(TOKENIZER, VOCAB, FORMATS["schema"], after="<|im_start|>", header="cf")
+    state = constraint.begin(max_nodes=8, costs=lambda: None)
+    inner, free = allowed(begin("schema"))[0], set(range(VOCAB))
+    whole = [(-1, c), (0, f), (1, border), (2, brace), (-1, border), (4, 9)]
+    draft = state.extend(tree(whole), None)
+    assert sorted(draft.paths()) == sorted([[c, f, border], [border, 9]])
+    at = [node for node, path in enumerate(paths_to(draft)) if path == [c, f, border]]
+    assert [node for node, row in enumerate(allowed_rows(state, draft)[1:]) if row == inner] == at
+    state.accept([border, c])
+    draft = state.extend(tree([(-1, f), (0, border), (1, 9)]), None)
+    assert allowed_rows(state, draft) == [free, free, inner]
+    state.accept([f, border, brace])
+    assert TOKENIZER.decode(state.extend(EMPTY, None).token_ids).startswith('"name": "')
+
+
+def paths_to(draft) -> list[list[int]]:
+    """The tokens from the root to each node."""
+    paths: list[list[int]] = []
+    for parent, token in zip(draft.parents.tolist(), draft.token_ids.tolist(), strict=True):
+        paths.append([*(paths[parent] if parent >= 0 else []), token])
+    return paths
 
 
 def test_all_rows_at_once_are_the_rows_one_by_one():

@@ -504,16 +504,77 @@ def test_a_form_begins_behind_the_reasoning(tiny_target, header, script, reasoni
         assert message.get("reasoning_content") == reasoning
 
 
-def reasoner(header: str):
+CHANNELS = ("<|start|>", "<|end|>", "<|channel|>", "<|message|>")
+THOUGHT = '<|channel|>analysis<|message|>{"hm": 12<|end|><|start|>assistant'
+
+
+@pytest.mark.parametrize(
+    ("header", "script", "reasoning"),
+    [
+        ("", f"{THOUGHT}<|channel|>final<|message|>{ANSWER}", '{"hm": 12'),
+        ("", f"{THOUGHT}<|channel|>final json<|message|>{ANSWER}", '{"hm": 12'),
+        ("", f"<|channel|>final<|message|>{ANSWER}", None),
+        ("<|channel|>final<|message|>", ANSWER, None),
+        ("<|channel|>final", f"<|message|>{ANSWER}", None),
+    ],
+    ids=["behind the analysis", "its type is named", "at once", "the prompt begins it", "its header alone"],
+)
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_form_binds_the_final_channel(tiny_target, header, script, reasoning, stream):
+    """Of a model that writes to channels only the final text follows the schema; the analysis is free."""
+    pytest.importorskip("xgrammar")
+    channels = reasoner(f"<|start|>assistant{header}", CHANNELS)
+    assert channels.vocab_size == VOCAB
+    script = script.replace(ANSWER, ANSWER + " no")
+    begin = f"<|im_start|>assistant\n<|start|>assistant{header}"
+    with (
+        Running(tiny_target, tokenizer=channels) as running,
+        scripted({"go": script}, tokenizer=channels, header=begin),
+        running.openai() as client,
+    ):
+        for form, content in (({}, f"{ANSWER} no"), ({"response_format": FORM}, ANSWER)):
+            body = {"model": MODEL, "messages": [user("go")], "max_tokens": 90, "temperature": 0, **form}
+            if stream:
+                pieces = [
+                    chunk.choices[0].delta for chunk in client.chat.completions.create(**body, stream=True)
+                ]
+                said = "".join(piece.content or "" for piece in pieces)
+                thought = "".join(getattr(piece, "reasoning_content", None) or "" for piece in pieces)
+            else:
+                message = client.chat.completions.create(**body).choices[0].message
+                said, thought = message.content, getattr(message, "reasoning_content", None) or ""
+            assert (said, thought or None) == (content, reasoning), form
+
+
+def test_a_required_call_binds_the_final_channel(tiny_target):
+    """The call is made behind the analysis, which stays free."""
+    pytest.importorskip("xgrammar")
+    channels = reasoner("<|start|>assistant", CHANNELS)
+    call = '{"name": "ls", "arguments": {"path": "/"}}'
+    script = f"{THOUGHT}<|channel|>final<|message|>{call} no"
+    begin = "<|im_start|>assistant\n<|start|>assistant"
+    answers = scripted({"go": script}, tokenizer=channels, header=begin)
+    with Running(tiny_target, tokenizer=channels) as running, answers:
+        body = {"model": MODEL, "messages": [user("go")], "max_tokens": 120, "temperature": 0}
+        more = {"tools": [LS], "tool_choice": "required"}
+        status, _, answer = running.ask("/v1/chat/completions", body | more)
+        assert status == 200, answer
+        message = answer["choices"][0]["message"]
+        assert message["reasoning_content"] == '{"hm": 12'
+        (made,) = message["tool_calls"]
+        assert (made["function"]["name"], made["function"]["arguments"]) == ("ls", '{"path": "/"}')
+
+
+def reasoner(header: str, marks: tuple[str, ...] = ("<think>", "</think>")):
     """A tokenizer with the marks of reasoning, as many tokens as the tiny model has, and what a reply begins with."""
     vocab = {char: index for index, char in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
-    merges = [tuple(merge.split()) for merge in MERGES[:-2]]
+    merges = [tuple(merge.split()) for merge in MERGES[: -len(marks)]]
     for pair in merges:
         vocab["".join(pair)] = len(vocab)
     backend = tokenizers.Tokenizer(models.BPE(vocab, merges))
     backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     backend.decoder = decoders.ByteLevel()
-    backend.add_tokens(["<think>", "</think>"])
-    backend.add_special_tokens(["<|im_start|>", "<|im_end|>"])
+    backend.add_tokens([mark for mark in marks if "|" not in mark])
+    backend.add_special_tokens([*(mark for mark in marks if "|" in mark), "<|im_start|>", "<|im_end|>"])
     template = CHATML.replace("<|im_start|>assistant\n", "<|im_start|>assistant\n" + header)
     return Tokenizer(backend, name="thinker", template=template, special={"eos_token": "<|im_end|>"})
