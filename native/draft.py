@@ -5,7 +5,7 @@ Layout (of a row and its contexts: see ``contexts``)::
     rows   int32   [nodes + 1, ROW_FIELDS]    row 0 stands for the context that the tree grows from; the last row
                                               is never expanded, so it has to be, and stays, without contexts
     probs  float32 [2, nodes + 1]             PATH: chance that the row is accepted; GIVEN: given its parent
-    nodes  int32   [2, nodes]                 tokens and parents of the draft's nodes: row r is node r - 1
+    nodes  int32   [2, nodes + 1]             per row the token, and the parent as a node: row r is node r - 1
     pool   int32   [POOL, POOL_FIELDS]        candidates
     keys   float32 [POOL]                     their path probabilities; ``bits`` is the same memory as int32
     given  float32 [POOL]                     their probabilities given their parents
@@ -545,8 +545,8 @@ def draft(
         rows[row, ROW_DEPTH] = rows[int(pool[k, PARENT]), ROW_DEPTH] + 1
         probs[PATH, row] = keys[k]
         probs[GIVEN, row] = given[k]
-        nodes[0, row - 1] = pool[k, TOKEN]
-        nodes[1, row - 1] = pool[k, PARENT] - 1
+        nodes[0, row] = pool[k, TOKEN]
+        nodes[1, row] = pool[k, PARENT] - 1
         expected += keys[k]
         if expected / costs[row] > best:
             best = expected / costs[row]

@@ -55,7 +55,7 @@ def warm_up() -> None:
     draft.draft(
         *arrays, state, *arrays, cursor, *arrays, cursor, *frozen, *frozen,
         ngrams, tail, strayed, tail[1:], branches, cells, weights, np.ones(3, np.float32),
-        rows, probs, np.zeros((2, 2), np.int32), np.zeros((draft.POOL, evidence.POOL_FIELDS), np.int32),
+        rows, probs, np.zeros((2, 3), np.int32), np.zeros((draft.POOL, evidence.POOL_FIELDS), np.int32),
         keys, keys.view(np.int32), keys.copy(), np.zeros(draft.POOL, np.int32),
         np.zeros(draft.BUCKETS, np.int32),
     )  # fmt: skip

@@ -158,22 +158,22 @@ class IndexDraftSession:
         self._learns = True
         nodes = drafter.max_nodes
         self._rows = np.zeros((nodes + 1, native_contexts.ROW_FIELDS), np.int32)
-        self._probs = np.zeros((2, nodes + 1), np.float32)
-        self._given = self._probs[native.GIVEN]
-        self._nodes = np.zeros((2, nodes), np.int32)
+        # Tokens and parents, and the probabilities, which are float32: what a draft hands out lies in one block.
+        self._block = np.zeros((4, nodes + 1), np.int32)
+        probs = self._block[2:].view(np.float32)
+        self._given = probs[native.GIVEN]
         self._window = np.zeros(native_ngram.ORDERS, np.int32)
         self._branches = np.zeros((native_sealed.MOST_BRANCHES, 2), np.int32)
         self._strayed = np.zeros((native_evidence.LIVE, native_resume.STRAYED_FIELDS), np.int32)
         self._history_version = 0
-        self._pool = np.zeros((native.POOL, native_evidence.POOL_FIELDS), np.int32)
-        self._keys = np.zeros(native.POOL, np.float32)
+        keys = np.zeros(native.POOL, np.float32)
         self._scratch = (
             self._rows,
-            self._probs,
-            self._nodes,
-            self._pool,
-            self._keys,
-            self._keys.view(np.int32),
+            probs,
+            self._block[:2],
+            np.zeros((native.POOL, native_evidence.POOL_FIELDS), np.int32),
+            keys,
+            keys.view(np.int32),
             np.zeros(native.POOL, np.float32),
             np.zeros(native.POOL, np.int32),
             np.zeros(native.BUCKETS, np.int32),
@@ -236,8 +236,7 @@ class IndexDraftSession:
             chosen = min(chosen, max_nodes)
         if chosen == 0:
             return EMPTY
-        token_ids, parents = self._nodes[:, :chosen].copy()
-        return DraftTree(token_ids, parents, self._probs[native.PATH, 1 : chosen + 1].copy(), validate=False)
+        return DraftTree.of_block(self._block[:3, 1 : chosen + 1].copy())
 
     def sources(self, nodes: int) -> NDArray[np.int32]:
         """int32 [nodes]: where the first nodes of the last draft came from: SESSION, HISTORY or NGRAM.

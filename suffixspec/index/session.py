@@ -75,9 +75,10 @@ class SessionIndex:
             if self.history is not None:
                 self.history.reset()
                 self.history.extend(wanted[max(0, common - OVERLAP) : common])
-            for cursor in self._sealed_cursors():
-                cursor.reset()
-                cursor.extend(wanted[max(0, common - OVERLAP) : common])
+            for cursor in (self.sealed, self.prior):
+                if cursor is not None:
+                    cursor.reset()
+                    cursor.extend(wanted[max(0, common - OVERLAP) : common])
         self._append(wanted[common:])
         return common
 
@@ -105,19 +106,18 @@ class SessionIndex:
         self.tree.extend(tokens, checked=True)
         if self.history is not None:
             self.history.extend(tokens, checked=True)
-        for cursor in self._sealed_cursors():
-            # A prompt's thousands of tokens are not followed one by one: a sealed match counts no further.
-            if tokens.shape[0] > OVERLAP:
-                cursor.reset()
-            cursor.extend(tokens[-OVERLAP:], checked=True)
+        # A prompt's thousands of tokens are not followed one by one: a sealed match counts no further.
+        block = tokens if tokens.shape[0] <= OVERLAP else tokens[-OVERLAP:]
+        for cursor in (self.sealed, self.prior):
+            if cursor is not None:
+                if block is not tokens:
+                    cursor.reset()
+                cursor.extend(block, checked=True)
 
     def take_prior(self, prior: SealedIndex) -> None:
         """Match a text that every session shares, from here on. Cost: O(``OVERLAP``)."""
         self.prior = prior.cursor()
         self.prior.extend(self._context[max(0, self._length - OVERLAP) : self._length])
-
-    def _sealed_cursors(self) -> list[SealedCursor]:
-        return [cursor for cursor in (self.sealed, self.prior) if cursor is not None]
 
     def refresh(self) -> None:
         """Look at history's sealed part as it is now. Cost: O(1), and O(``OVERLAP``) where it was exchanged."""

@@ -288,8 +288,8 @@ def compare_draft(
     """Compare the session's draft with the twin's; return the twin's rows, and how many nodes are drafted."""
     draft = session.draft()
     grown, chosen = session._grown, len(draft)
-    tokens, parents = (field[:grown].tolist() for field in session._nodes)
-    chances, given = session._probs[:, 1 : grown + 1].astype(np.float64)
+    tokens, parents = (field[1 : grown + 1].tolist() for field in session._block[:2])
+    chances, given = session._block[2:, 1 : grown + 1].view(np.float32).astype(np.float64)
     paths: list[tuple[int, ...]] = []
     for row in range(grown):
         assert -1 <= parents[row] < row, f"row {row} comes before its parent {parents[row]}"

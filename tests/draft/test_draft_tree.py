@@ -72,13 +72,30 @@ def test_the_empty_draft_is_a_tree_of_no_nodes():
 
 
 def test_a_draft_is_frozen():
-    """Neither the fields nor the arrays can be changed."""
+    """Neither the fields nor the arrays can be changed, whichever way it was made."""
+    checked = tree(*EXAMPLE)
+    for draft in (checked, DraftTree.of_block(block_of(checked))):
+        with pytest.raises(AttributeError):
+            draft.token_ids = np.zeros(5, np.int32)
+        for array in (draft.token_ids, draft.parents, draft.probs):
+            with pytest.raises(ValueError, match="read-only"):
+                array[0] = 1
+
+
+def test_a_tree_over_a_block_is_the_tree_of_its_rows():
+    """Token ids, parents and probabilities come out as they went in, with what is derived from them."""
     draft = tree(*EXAMPLE)
-    with pytest.raises(AttributeError):
-        draft.token_ids = np.zeros(5, np.int32)
-    for array in (draft.token_ids, draft.parents, draft.probs):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 1
+    other = DraftTree.of_block(block_of(draft))
+    for name in ("token_ids", "parents", "probs", "depth", "ancestor_mask"):
+        expected, got = getattr(draft, name), getattr(other, name)
+        assert got.dtype == expected.dtype, name
+        assert got.tolist() == expected.tolist(), name
+    assert len(other) == len(draft)
+    assert other.paths() == draft.paths()
+
+
+def block_of(draft):
+    return np.stack([draft.token_ids, draft.parents, draft.probs.view(np.int32)])
 
 
 @pytest.mark.parametrize(
