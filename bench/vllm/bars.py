@@ -67,7 +67,7 @@ class Worker:
             text=True,
             env=environment(),
         )
-        self._read()
+        self.prior_tokens = int(self._read()["prior_tokens"])
 
     def turn(self, prompt: list[int], session: str, max_tokens: int) -> dict[str, Any]:
         """One request."""
@@ -130,6 +130,7 @@ def run(
     measured: list[dict[str, Any]] = []
     unequal = 0
     with workers(modes, options, log) as alive:
+        prior_tokens = max(worker.prior_tokens for worker in alive)
         for number, loop in enumerate(chosen):
             prompt = list(loop["first"])
             for turn in range(turns):
@@ -150,6 +151,7 @@ def run(
         "loops": len(chosen),
         "turns": turns,
         "max_tokens": max_tokens,
+        "prior_tokens": prior_tokens,
         "unequal_turns": unequal,
         "table": table(measured, modes),
         "ratios": ratios(measured, modes),

@@ -58,7 +58,7 @@ def start(model: Path, mode: str, tensor_parallel: int) -> Any:
         structured_outputs_config={"backend": "xgrammar", "disable_any_whitespace": True},
         tensor_parallel_size=tensor_parallel,
         distributed_executor_backend="mp" if tensor_parallel > 1 else None,
-        **speculation(mode, tokens=8, settings={"cost": "gpu", "idle_seconds": 3600.0}),
+        **speculation(mode, tokens=8, settings={"cost": "gpu", "idle_seconds": 3600.0, "prior": False}),
     )
 
 

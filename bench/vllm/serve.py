@@ -26,7 +26,7 @@ def run(model: Path, mode: str, *, history: Path | None = None) -> dict[str, Any
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    settings: dict[str, Any] = {"cost": "gpu"}
+    settings: dict[str, Any] = {"cost": "gpu", "prior": False}  # of a toy tokenizer
     if history is not None:
         settings["history"] = str(history)
     options = []

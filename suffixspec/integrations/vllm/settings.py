@@ -13,9 +13,10 @@ from suffixspec.errors import InputError
 
 KEY = "suffixspec"
 """Ours among the additional settings."""
-ON_CPU = CostCurve("vllm-cpu", ((1, 100.0), (17, 160.0)))
-"""vLLM's forwards on a CPU: a token more costs some 4 % of the first one (SmolLM2-135M in float32, one core; roughly,
-from the steps of the bars), without the jump from one token to two of the curve ``"cpu"``."""
+ON_CPU = CostCurve("vllm-cpu", ((1, 128.5), (2, 128.5), (4, 143.1), (8, 152.2), (16, 183.9), (32, 238.0)))
+"""vLLM's forwards on a CPU: SmolLM2-135M in float32 on one core, one sequence behind 512 tokens, wrong drafts of 0 to 31
+tokens, CPU time of a step (``bench/vllm/run --only cost``). Without the jump from one token to two of the curve
+``"cpu"``; from 8 tokens on, one more costs some 3 % of the first."""
 
 
 @dataclass(frozen=True, slots=True)
