@@ -91,7 +91,7 @@ def _measured(turns: list[Any], steps: int) -> dict[str, Any]:
 
 def _config(count: int) -> Any:
     return SimpleNamespace(
-        additional_config={"suffixspec": {"cost": "gpu", "draft_ms": 1e6, "index_tokens": 1 << 20}},
+        additional_config={"suffixspec": {"cost": "gpu", "draft_ms": 1e6, "index_tokens": 1 << 20, "prior": False}},
         speculative_config=SimpleNamespace(num_speculative_tokens=K),
         model_config=SimpleNamespace(max_model_len=LENGTH, model="toy", tokenizer="toy"),
         scheduler_config=SimpleNamespace(max_num_seqs=count, max_num_batched_tokens=8192),

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from suffixspec.draft.tree import DraftTree
 
 
 def best_chain(
-    tree: DraftTree, times: Sequence[float] | NDArray[np.floating], *, sequences: int = 1
+    tree: DraftTree, times: Sequence[float], *, sequences: int = 1
 ) -> tuple[list[int], list[float]]:
     """Tokens of the best path and the probability that each is accepted, given the context.
 
@@ -33,20 +30,27 @@ def best_chain(
     depths: list[int] = []
     yields: list[float] = []
     best, best_gain = -1, 0.0
-    for i, parent in enumerate(parents):
-        depth, before = (1, float(sequences)) if parent < 0 else (depths[parent] + 1, yields[parent])
+    for i, (parent, prob) in enumerate(zip(parents, probs, strict=True)):
+        if parent < 0:
+            depth, gain = 1, sequences + prob
+        else:
+            depth, gain = depths[parent] + 1, yields[parent] + prob
         depths.append(depth)
-        yields.append(before + probs[i])
+        yields.append(gain)
         if depth <= limit:
-            gain = yields[i] / float(times[depth])
+            gain /= times[depth]
             if gain > best_gain:
                 best, best_gain = i, gain
     if best < 0:
         return [], []
-    path = tree.path(best)
-    at = best
+    path = [best]
+    while (parent := parents[path[-1]]) >= 0:
+        path.append(parent)
+    path.reverse()
+    room, at = limit - len(path), best
     for i in range(best + 1, len(parents)):
-        if parents[i] == at and depths[i] <= limit:
+        if room and parents[i] == at:
             path.append(i)
-            at = i
-    return tree.token_ids[path].tolist(), [probs[i] for i in path]
+            room, at = room - 1, i
+    tokens = tree.token_ids.tolist()
+    return [tokens[i] for i in path], [probs[i] for i in path]

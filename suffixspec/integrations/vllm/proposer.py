@@ -250,7 +250,7 @@ class Proposer:
             req_id for req_id, sampled in zip(req_ids, sampled_token_ids, strict=False) if not sampled
         ]
         width = sequences + sum(self._scheduled.get(req_id, 0) for req_id in prefilled)
-        times = self.gate.times(width, self.k)
+        times = self.gate.times(width, self.k).tolist()
         offers: list[tuple[list[int], list[float]]] = [([], [])] * rows
         allowed = self.settings.index_tokens
         deadline = time.perf_counter() + self._draft_seconds
