@@ -190,7 +190,8 @@ def test_what_leaves_first_is_one_of_two_and_of_a_history(tmp_path, capsys):
     add_eviction_option(parser)
     (action,) = [one for one in parser._actions if one.dest == "history_eviction"]
     assert action.choices == get_args(Eviction)
-    for command in (["replay", loop(tmp_path)], ["replay", loop(tmp_path), "--model"], ["chat"], ["serve"]):
+    trace = loop(tmp_path)
+    for command in (["replay", trace], ["replay", trace, "--model"], ["chat"], ["serve", "--port", "0"]):
         assert cli.main([*command, "--history-eviction", "oldest"]) == 2
         assert "expected a folder as --history with --history-eviction oldest" in capsys.readouterr().err
 
