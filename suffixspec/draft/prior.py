@@ -3,11 +3,13 @@
 An agent's first session has no history, and what it writes is often code or prose that reads like code and its
 documentation. The sources of the standard library, and of the packages that suffixspec itself requires, are both.
 They are tokenized and indexed once per tokenizer and version, kept in the user's cache folder and mapped into memory
-from there: processes share the pages, and only those that drafts look at are read again.
+from there: processes share the pages, and only those that drafts look at are read again. Another version of Python
+or of a package makes another one; those that nobody has opened for a month leave when one is made.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -15,6 +17,7 @@ import os
 import platform
 import shutil
 import sysconfig
+import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -32,6 +35,7 @@ MOST_TOKENS = 10_000_000
 """Of the prior's text; some 16 bytes each."""
 
 _FORMAT = 3
+_UNUSED_SECONDS = 30 * 86400.0  # another environment may need it, and makes it again in half a minute
 _FILE = "prior.index"
 _PACKAGES = ("jinja2", "rich", "numpy", "numba", "huggingface_hub", "transformers")
 """Required by suffixspec, or by transformers. Without torch: most of its sources were generated."""
@@ -78,7 +82,10 @@ def load_prior(tokenizer: Encoder, *, folders: Sequence[Path] | None = None) -> 
             if not sources:
                 return None
             build_once(cached, partial(_save, sources, tokenizer.encode))
+            _remove_unused(cached.parent)
         try:
+            with contextlib.suppress(OSError):  # a cache that nobody may write to
+                os.utime(cached)  # says that it is in use
             index = SealedIndex.open(cached / _FILE)
             index.prefault()
         except (InputError, FileNotFoundError):
@@ -100,6 +107,17 @@ def find_prior(tokenizer: Encoder) -> SealedIndex | None:
             stacklevel=2,
         )
         return None
+
+
+def _remove_unused(priors: Path) -> None:
+    """Remove what was opened last a month ago or earlier; the folders' times say when.
+
+    A process that has one of them open keeps it: a mapped file stays until it is let go of.
+    """
+    for path in priors.iterdir():
+        with contextlib.suppress(OSError):  # another process removed it first
+            if not path.name.startswith(".") and time.time() - path.stat().st_mtime > _UNUSED_SECONDS:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _folders() -> list[Path]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import numpy as np
@@ -57,6 +59,29 @@ def test_sources_are_indexed_once_per_tokenizer(library):
     other = Bytes("other")
     load_prior(other, folders=[library])
     assert other.calls == 0
+
+
+def test_what_nobody_opens_any_more_leaves_when_another_is_made(library, tmp_path):
+    """Of those last opened over 30 days ago none is left; one that is opened is used, however old; a map stays good."""
+    priors = tmp_path / "cache" / "priors"
+    made = {}
+    for name in ("old", "reopened", "young"):
+        before = set(priors.iterdir()) if priors.is_dir() else set()
+        index = load_prior(Bytes(name), folders=[library])
+        made[name] = (set(priors.iterdir()) - before).pop()
+        if name == "old":
+            mapped, text = index, index.tokens.tolist()
+    for name, days in (("old", 31), ("reopened", 31), ("young", 29)):
+        os.utime(made[name], (time.time() - days * 86400,) * 2)
+    load_prior(Bytes("reopened"), folders=[library])
+    assert all(path.is_dir() for path in made.values()), "nothing leaves where nothing is made"
+    load_prior(Bytes("new"), folders=[library])
+    assert {name for name, path in made.items() if path.exists()} == {"reopened", "young"}
+    assert len(list(priors.iterdir())) == 3
+    assert mapped.tokens.tolist() == text
+    again = Bytes("old")
+    assert load_prior(again, folders=[library]).tokens.tolist() == text
+    assert again.calls == 2
 
 
 def test_a_damaged_index_is_made_again(library, tmp_path):
