@@ -4,13 +4,17 @@
 * Opening: a new process opens it, begins a session and drafts, before and after the index is in memory; with its
   pages in the system's cache, and with them dropped from it (cold).
 * Pauses: what a draft takes while another thread ends sessions, appends and evicts, on disk and in memory; in turn
-  with what it takes alone.
+  with what it takes alone, and beside threads that are as busy and hold nothing: neither the interpreter nor a lock.
+  What is longer than beside those is a pause that this code causes; what is not is the system's, which gave the core
+  to somebody else. With each draft a call is timed that takes some 15 µs without the interpreter and then needs it
+  back: it shows the part of a pause that is the interpreter's lock and no other.
 * Gain: tokens per step on the second half of each trace's sessions, with nothing and with the history that an
   earlier run saved of the first half.
 """
 
 import argparse
 import json
+import math
 import os
 import statistics
 import subprocess
@@ -18,6 +22,7 @@ import sys
 import tempfile
 import threading
 import time
+import zlib
 from collections.abc import Callable, Iterator
 from itertools import count, cycle, islice
 from pathlib import Path
@@ -246,6 +251,14 @@ def drop_from_cache(folder: Path) -> None:
 # -- pauses -------------------------------------------------------------------------------------------------------
 
 
+BESIDE = ("alone", "beside a writer", "as busy")
+"""What else the process does while drafts are timed; ``Work`` says of the last what it holds: nothing."""
+TIMED = ("draft", "step", "away")
+Series = dict[str, list[float]]
+_SMALL, _LARGE = bytes(1 << 16), bytes(1 << 21)
+_PERIOD = 0.02  # seconds; the writer too sleeps so long between its sessions
+
+
 class Loops:
     """One drafting thread, and beside it one that ends sessions all the time: in memory, on disk, over budget."""
 
@@ -260,11 +273,17 @@ class Loops:
         self.ended = 0
         self.stop = threading.Event()
 
-    def draft(self, seconds: float) -> tuple[list[float], list[float]]:
-        """µs of every draft, and of every step (draft and acceptance), for so long."""
+    def draft(self, seconds: float) -> tuple[Series, float]:
+        """µs of every draft, step (draft and acceptance) and ``away``, for so long; and the other threads' load.
+
+        The load: CPU seconds of all other threads of the process, per second.
+        """
         clock = time.perf_counter
-        drafts, steps = [], []
-        end = clock() + seconds
+        series: Series = {what: [] for what in TIMED}
+        drafts, steps, aways = series.values()
+        others = time.process_time() - time.thread_time()
+        begun = clock()
+        end = begun + seconds
         for turn in cycle(self.turns[::2]):
             session = self.saved.session(SPACE, f"d{next(self.sessions)}")
             session.sync(turn.prompt_ids[-2000:])
@@ -275,12 +294,15 @@ class Loops:
                 drafted = clock()
                 session.accept(turn.output_ids[at : at + 4])
                 done = clock()
+                away()
+                back = clock()
                 drafts.append((drafted - started) * 1e6)
                 steps.append((done - started) * 1e6)
+                aways.append((back - done) * 1e6)
                 at += 4
             session.close()
             if clock() >= end:
-                return drafts, steps
+                return series, (time.process_time() - time.thread_time() - others) / (clock() - begun)
         raise AssertionError
 
     def write(self) -> None:
@@ -297,24 +319,65 @@ class Loops:
             time.sleep(0.02)
 
 
+class Work:
+    """Threads that are as busy as they are told to be, and hold nothing while they are.
+
+    Args:
+        load: CPU seconds per second.
+    """
+
+    def __init__(self, load: float) -> None:
+        self._stop = threading.Event()
+        count = max(1, math.ceil(load))
+        self._share = min(load / count, 1.0)
+        self._threads = [threading.Thread(target=self._work) for _ in range(count)]
+
+    def _work(self) -> None:
+        while not self._stop.is_set():
+            begun = time.thread_time()
+            while time.thread_time() - begun < self._share * _PERIOD:
+                zlib.crc32(_LARGE)
+            time.sleep((1 - self._share) * _PERIOD)
+
+    def __enter__(self) -> None:
+        for thread in self._threads:
+            thread.start()
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+
+def away() -> None:
+    """Some 15 µs without the interpreter, as a kernel is; returns when it is to be had again."""
+    zlib.crc32(_SMALL)
+
+
 def pauses(scratch: Path, recorded: list[RenderedSession], args: argparse.Namespace) -> dict[str, Any]:
-    """Draft alone and beside a writer, in turn."""
+    """Draft alone, beside a writer, and beside threads that are as busy as that was, in turn."""
     loops = Loops(scratch / "pauses", recorded, args.nodes)
-    taken: dict[str, tuple[list[float], list[float]]] = {"alone": ([], []), "beside a writer": ([], [])}
+    taken: dict[str, Series] = {kind: {what: [] for what in TIMED} for kind in BESIDE}
+    loads = []
     loops.draft(min(1.0, args.seconds))
     with no_collection():
         for _ in range(args.repeats):
             for kind, series in taken.items():
-                loops.stop.clear()
-                writer = threading.Thread(target=loops.write)
-                if kind != "alone":
+                if kind == "alone":
+                    more, _ = loops.draft(args.seconds)
+                elif kind == "beside a writer":
+                    loops.stop.clear()
+                    writer = threading.Thread(target=loops.write)
                     writer.start()
-                drafts, steps = loops.draft(args.seconds)
-                series[0].extend(drafts)
-                series[1].extend(steps)
-                loops.stop.set()
-                if kind != "alone":
+                    more, load = loops.draft(args.seconds)
+                    loads.append(load)
+                    loops.stop.set()
                     writer.join()
+                else:
+                    with Work(loads[-1]):
+                        more, _ = loops.draft(args.seconds)
+                for what in TIMED:
+                    series[what] += more[what]
     longest = loops.saved.loading.longest_pause_ms
     loops.saved.close()
     segments = loops.store.summary(SPACE)
@@ -323,24 +386,29 @@ def pauses(scratch: Path, recorded: list[RenderedSession], args: argparse.Namesp
         "tokens_written": loops.ended,
         "tokens_kept": segments.tokens,
         "longest_hold_ms": longest,
+        "load": statistics.median(loads),
+        "niceness": os.getpriority(os.PRIO_PROCESS, 0),
+        "only_when_idle": hasattr(os, "SCHED_IDLE") and os.sched_getscheduler(0) == os.SCHED_IDLE,
+        "system_load": os.getloadavg()[0],
     }
     print(
-        f"\n{loops.ended:,} tokens appended, {segments.tokens:,} kept on disk\n"
-        f"{'':<24}{'drafts':>9}{'p50 µs':>9}{'p99':>9}{'p99.9':>9}{'longest ms':>12}{'over 5 ms':>11}"
+        f"\n{loops.ended:,} tokens appended, {segments.tokens:,} kept on disk; the other threads took "
+        f"{found['load']:.2f} cores; niceness {found['niceness']}"
+        f"{' and the idle policy' if found['only_when_idle'] else ''}, the system's load {found['system_load']:.1f}\n"
+        f"{'':<28}{'calls':>9}{'p50 µs':>9}{'p99':>9}{'p99.9':>9}{'longest ms':>12}{'over 5 ms':>11}"
     )
-    for kind, series in taken.items():
-        found[kind] = {}
-        for what, values in zip(("draft", "step"), series, strict=True):
-            us = np.array(values)
+    for what in TIMED:
+        for kind, series in taken.items():
+            us = np.array(series[what])
             figures = {
                 "calls": len(us),
                 **{f"p{q:g}_us": float(np.percentile(us, q)) for q in (50, 99, 99.9)},
                 "longest_ms": float(us.max() / 1e3),
                 "over_5_ms": int((us > PAUSE_MS * 1e3).sum()),
             }
-            found[kind][what] = figures
+            found.setdefault(kind, {})[what] = figures
             print(
-                f"{kind + ', ' + what:<24}{figures['calls']:>9,}{figures['p50_us']:>9.1f}{figures['p99_us']:>9.1f}"
+                f"{what + ', ' + kind:<28}{figures['calls']:>9,}{figures['p50_us']:>9.1f}{figures['p99_us']:>9.1f}"
                 f"{figures['p99.9_us']:>9.1f}{figures['longest_ms']:>12.2f}{figures['over_5_ms']:>11}"
             )
     return found
@@ -391,7 +459,7 @@ def decoded(
 def bars(document: dict[str, Any]) -> list[dict[str, Any]]:
     """Each figure against its bar."""
     warm = document["opening"]["warm"]["median"]
-    beside = document["pauses"]["beside a writer"]["draft"]
+    beside, busy = (document["pauses"][kind]["draft"] for kind in BESIDE[1:])
     judged = [
         ("sealed index of 100M tokens, GiB", document["size"]["sealed_gib_per_100m"], GIB_PER_100M),
         ("open, warm, s", warm["open_ms"] / 1e3, OPEN_SECONDS),
@@ -401,6 +469,11 @@ def bars(document: dict[str, Any]) -> list[dict[str, Any]]:
     print()
     for name, value, bar in judged:
         print(f"{'met   ' if value <= bar else 'MISSED'}  {name}: {value:.3f} (≤ {bar:g})")
+    print(
+        f"        drafts over {PAUSE_MS:g} ms: {beside['over_5_ms']} of {beside['calls']:,} beside a writer; beside "
+        f"threads that are as busy and hold nothing {busy['over_5_ms']} of {busy['calls']:,}, the longest "
+        f"{busy['longest_ms']:.2f} ms: those are the system's"
+    )
     for name, found in document["gain"].items():
         cold, warm_half = found["cold"]["tau"], found["warm"]["tau"]
         print(f"        {name}: τ {cold:.3f} cold, {warm_half:.3f} warm ({warm_half / cold - 1:+.1%})")
