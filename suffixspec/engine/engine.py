@@ -188,11 +188,11 @@ class Engine:
             return Session(self, f"plain {self._plain_sessions}", "\0plain", drafting=False)
 
     def constraint(
-        self, response_format: Mapping[str, Any], *, any_whitespace: bool = False, **reasoning: str | None
+        self, response_format: Mapping[str, Any], *, any_whitespace: bool = False, **more: Any
     ) -> Constraint | None:
         """The constraint that a request's ``response_format`` asks for, for ``Session.chat``.
 
-        Arguments (``reasoning``: ``after``, ``opening`` and ``header``), result and errors as for
+        Arguments (``more``: ``after``, ``opening``, ``header`` and ``seconds``), result and errors as for
         ``verify.constraint.constraint_for``.
         """
         return constraint_for(
@@ -201,7 +201,7 @@ class Engine:
             response_format,
             eos_ids=self.eos_ids,
             any_whitespace=any_whitespace,
-            **reasoning,
+            **more,
         )
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias, TypeVar
 
 from starlette.applications import Starlette
@@ -37,6 +38,10 @@ def build_app(service: Service) -> Starlette:
     @contextlib.asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         service.scheduler.start()
+        # A thread for each request that may be read at once: none waits for another's schema to be compiled.
+        settings = service.settings
+        threads = ThreadPoolExecutor(settings.most_active + settings.most_waiting + 8, "suffixspec reader")
+        asyncio.get_running_loop().set_default_executor(threads)
         try:
             yield
         finally:

@@ -85,6 +85,12 @@ def add_parser(subparsers: Any) -> None:
             "what a loop wrote is history for others after so long without requests",
         ),
         ("--request-seconds", 1800, "S", "longest time for a request"),
+        (
+            "--compile-seconds",
+            10,
+            "S",
+            "longest time to compile a response_format, a grammar or a tool's schema",
+        ),
         ("--shutdown-seconds", 30, "S", "for requests under way when the server is told to stop"),
         ("--max-body-mib", 16, "N", "longest body of a request"),
     ):
@@ -168,6 +174,7 @@ def settings_of(args: argparse.Namespace) -> Settings:
         most_waiting=args.waiting,
         body_bytes=args.max_body_mib << 20,
         request_seconds=float(args.request_seconds),
+        compile_seconds=float(args.compile_seconds),
         shutdown_seconds=float(args.shutdown_seconds),
         sessions=max(args.sessions, args.active),
         idle_seconds=float(args.idle_seconds),

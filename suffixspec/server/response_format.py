@@ -44,5 +44,7 @@ def read_response_format(value: Any, service: Service, prompt: Prompt) -> Constr
         raise fields.refuse("type", "one of text, json_object, json_schema, grammar")
     try:
         return service.constraint(fields.value, prompt)
+    except ApiError:
+        raise
     except SuffixspecError as error:
         raise ApiError(str(error), param="response_format", code="unsupported_parameter") from error

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
+import math
 import time
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from suffixspec.engine.prompt import render_prompt
-from suffixspec.errors import InputError
+from suffixspec.errors import InputError, MissingExtraError, SuffixspecError
 from suffixspec.parsing import reasonings
 from suffixspec.server.arguments import Arguments
 from suffixspec.server.auth import Gate
@@ -128,20 +129,24 @@ class Service:
         """What binds the output of a prompt to a ``response_format``: its answer, not the reasoning before.
 
         Raises:
-            InputError: it cannot be followed.
+            InputError: it cannot be followed, or takes too long to compile.
             MissingExtraError: the extra ``grammar`` is not installed.
+            ApiError: 503 while others are compiled.
         """
+        seconds = self.settings.compile_seconds
+        more: dict[str, Any] = {}
         for reasoning in reasonings(prompt.text, self.tokenizer.special_tokens):
             markers = [reasoning.closes, *([reasoning.opens] if reasoning.opens else [])]
             tokens = all(len(self.tokenizer.encode(marker, continues=True)) == 1 for marker in markers)
             if tokens or reasoning.opens is None:
-                return self.engine.constraint(
-                    response_format,
-                    after=reasoning.closes,
-                    opening=reasoning.opens,
-                    header=reasoning.header,
-                )
-        return self.engine.constraint(response_format)
+                more = {"after": reasoning.closes, "opening": reasoning.opens, "header": reasoning.header}
+                break
+        try:
+            return self.engine.constraint(response_format, seconds=seconds, **more)
+        except (InputError, MissingExtraError):
+            raise
+        except SuffixspecError as error:  # nothing is wrong with the request
+            raise ApiError(str(error), status=503, retry_after=math.ceil(seconds)) from error
 
     def _count(self, reply: Reply) -> None:
         """Count an output. In the scheduler's thread: nobody else may look at the branches."""

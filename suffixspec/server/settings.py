@@ -25,6 +25,8 @@ class Settings:
     """In which a body must have come."""
     request_seconds: float = 1800.0
     """From a request's arrival until its output ends, finished or not."""
+    compile_seconds: float = 10.0
+    """For the compilation of a schema or grammar; it goes on beside everything else."""
     shutdown_seconds: float = 30.0
     """For calls under way when the server is told to stop."""
     ping_seconds: float = 10.0

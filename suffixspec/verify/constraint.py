@@ -81,6 +81,7 @@ def constraint_for(
     after: str | None = None,
     opening: str | None = None,
     header: str | None = None,
+    seconds: float | None = None,
 ) -> Constraint | None:
     """The constraint that a request's ``response_format`` asks for.
 
@@ -105,13 +106,16 @@ def constraint_for(
             that opens its reasoning itself), else at once.
         header: begin behind the first ``after`` that this text has come before, since the text's own first
             token: "<|channel|>final" with the ``after`` "<|message|>", for a model that writes to channels.
+        seconds: refuse what takes longer to compile, which a process of its own tries; None waits, however long.
 
     Raises:
         InputError: a malformed format, schema or grammar, no end token, or one of the two is no single token.
         MissingExtraError: the extra ``grammar`` is not installed.
+        CompileBusyError: with ``seconds``: others were compiled for as long.
 
     Cost: the first call for a tokenizer prepares its vocabulary (a second for 50,000 tokens, xgrammar's import
-    included), and each new schema or grammar is compiled (ms to s); both are kept.
+    included), and each new schema or grammar is compiled (ms to s); both are kept. With ``seconds`` the first call
+    also starts a process (seconds).
     """
     if not isinstance(response_format, Mapping):
         raise InputError(f"expected response_format to be an object, got {type(response_format).__name__}")
@@ -136,7 +140,11 @@ def constraint_for(
     border = None if after is None else Border(_single_token(tokenizer, after), before)
     opens = None if opening is None else _single_token(tokenizer, opening)
     constraint = compile_grammar(
-        tokenizer, vocab_size, tuple(sorted(ends)), **{"any_whitespace": any_whitespace, **language}
+        tokenizer,
+        vocab_size,
+        tuple(sorted(ends)),
+        seconds=seconds,
+        **{"any_whitespace": any_whitespace, **language},
     )
     return constraint if border is None else DelayedConstraint(constraint, border, opening=opens)
 

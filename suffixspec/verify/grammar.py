@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from suffixspec.draft.pool import DraftPool
 from suffixspec.draft.tree import EMPTY, DraftTree
 from suffixspec.errors import InputError, MissingExtraError, SuffixspecError
+from suffixspec.verify.compile_process import CompileProcess
 
 if TYPE_CHECKING:
     from suffixspec.text.tokenizer import Tokenizer
@@ -29,11 +31,13 @@ _LAST_RATE = 0.7
 """Its last token may go on with what follows."""
 _MOST_NODES_PER_PLACE = 4
 _DEEPEST = 200
+_MOST_KNOWN = 128  # grammars; some kB to some MB each
 
 _compilers: weakref.WeakKeyDictionary[Tokenizer, dict[tuple[int, tuple[int, ...]], _Compiler]] = (
     weakref.WeakKeyDictionary()
 )
 _lock = threading.Lock()
+_process = CompileProcess()
 
 
 def compile_grammar(
@@ -45,6 +49,7 @@ def compile_grammar(
     ebnf: str | None = None,
     any_whitespace: bool = False,
     strict: bool = True,
+    seconds: float | None = None,
 ) -> GrammarConstraint:
     """The constraint of a JSON schema or of a grammar; what was compiled before is not compiled again.
 
@@ -56,9 +61,11 @@ def compile_grammar(
         ebnf: a grammar.
         any_whitespace: allow any white space between the parts of JSON.
         strict: allow only those members that the schema names.
+        seconds: refuse what takes longer, which a process of its own tries; None compiles however long it takes.
 
     Raises:
-        InputError: a malformed schema or grammar.
+        InputError: a malformed schema or grammar, or one beyond the limits.
+        CompileBusyError: with ``seconds``: others were compiled for as long.
         MissingExtraError: xgrammar is not installed.
     """
     with _lock:
@@ -67,8 +74,8 @@ def compile_grammar(
             known[vocab_size, eos_ids] = _Compiler(tokenizer, vocab_size, eos_ids)
         compiler = known[vocab_size, eos_ids]
     if ebnf is not None:
-        return compiler.grammar(ebnf)
-    return compiler.schema(schema, any_whitespace=any_whitespace, strict=strict)
+        return compiler.grammar(ebnf, seconds)
+    return compiler.schema(schema, seconds, any_whitespace=any_whitespace, strict=strict)
 
 
 def _xgrammar() -> Any:
@@ -104,7 +111,11 @@ class _Compiler:
             stop_token_ids=list(eos_ids),
             add_prefix_space=info.add_prefix_space,
         )
-        self._compiler = xgrammar.GrammarCompiler(info, max_threads=2)
+        self._info = info
+        self._compiler = xgrammar.GrammarCompiler(info, max_threads=2, cache_enabled=False)
+        self._serialised: str | None = None
+        self._lock = threading.Lock()
+        self._known: OrderedDict[str, _Compiling] = OrderedDict()
         special = frozenset(info.special_token_ids) - ends
         # xgrammar lets control characters into some strings of JSON (those with a greatest length).
         control, spaced = (
@@ -119,30 +130,80 @@ class _Compiler:
         self._compact = _Vocabulary(tokenizer, vocab_size, ends, special | control)
         self._spaced = _Vocabulary(tokenizer, vocab_size, ends, special | spaced)
 
-    def grammar(self, ebnf: str) -> GrammarConstraint:
+    def grammar(self, ebnf: str, seconds: float | None) -> GrammarConstraint:
         """Of a grammar in EBNF."""
-        return _constraint("a grammar in EBNF", lambda: self._compiler.compile_grammar(ebnf), self._free)
+        return self._constraint("a grammar in EBNF", {"ebnf": ebnf}, self._free, seconds)
 
-    def schema(self, schema: Any, *, any_whitespace: bool, strict: bool) -> GrammarConstraint:
+    def schema(
+        self, schema: Any, seconds: float | None, *, any_whitespace: bool, strict: bool
+    ) -> GrammarConstraint:
         """Of a JSON schema."""
-        text = json.dumps(schema)
-        return _constraint(
-            "a JSON schema",
-            lambda: self._compiler.compile_json_schema(
-                text, any_whitespace=any_whitespace, strict_mode=strict
-            ),
-            self._spaced if any_whitespace else self._compact,
-        )
+        try:
+            text = json.dumps(schema)
+        except RecursionError:
+            raise InputError("expected a JSON schema that is not nested as deeply; flatten it") from None
+        request = {"schema": text, "any_whitespace": any_whitespace, "strict_mode": strict}
+        vocabulary = self._spaced if any_whitespace else self._compact
+        return self._constraint("a JSON schema", request, vocabulary, seconds)
+
+    def _constraint(
+        self, what: str, request: dict[str, Any], vocabulary: _Vocabulary, seconds: float | None
+    ) -> GrammarConstraint:
+        """Compiled once, whoever asks for it meanwhile; what takes too long is not tried again and again."""
+        key = json.dumps(request)
+        with self._lock:
+            compiling = self._known.pop(key, None)
+            mine = compiling is None or (seconds is None and compiling.refused)
+            if compiling is None or mine:
+                compiling = _Compiling()
+            self._known[key] = compiling
+            while len(self._known) > _MOST_KNOWN:
+                self._known.popitem(last=False)
+        if mine:
+            try:
+                compiling.found = GrammarConstraint(self._compiled(request, seconds), vocabulary)
+            except (RuntimeError, ValueError, TypeError) as error:
+                # What xgrammar says begins with the time and the place in its own source.
+                said = str(error).strip().partition("] ")[2] or str(error).strip()
+                said = said.partition(": ")[2] if ".cc:" in said.partition(": ")[0] else said
+                compiling.error = InputError(f"expected {what} that can be compiled, got: {said}")
+            except BaseException as error:
+                compiling.error = error
+                if not isinstance(error, InputError):  # it says nothing of the grammar
+                    with self._lock:
+                        self._known.pop(key, None)
+                raise
+            finally:
+                compiling.done.set()
+        compiling.done.wait()
+        if compiling.found is None:
+            raise type(compiling.error)(*compiling.error.args) from None
+        return compiling.found
+
+    def _compiled(self, request: dict[str, Any], seconds: float | None) -> Any:
+        if seconds is not None and CompileProcess.possible():
+            with self._lock:
+                if self._serialised is None:
+                    self._serialised = self._info.serialize_json()
+            _process.check(self._serialised, request, seconds=seconds)
+        if "ebnf" in request:
+            return self._compiler.compile_grammar(request["ebnf"])
+        request = dict(request)
+        return self._compiler.compile_json_schema(request.pop("schema"), **request)
 
 
-def _constraint(what: str, compiled: Callable[[], Any], vocabulary: _Vocabulary) -> GrammarConstraint:
-    try:
-        return GrammarConstraint(compiled(), vocabulary)
-    except (RuntimeError, ValueError, TypeError) as error:
-        # What xgrammar says begins with the time and the place in its own source.
-        said = str(error).strip().partition("] ")[2] or str(error).strip()
-        said = said.partition(": ")[2] if ".cc:" in said.partition(": ")[0] else said
-        raise InputError(f"expected {what} that can be compiled, got: {said}") from error
+class _Compiling:
+    """A grammar that is compiled, or was."""
+
+    def __init__(self) -> None:
+        self.done = threading.Event()
+        self.found: GrammarConstraint | None = None
+        self.error: BaseException = InputError("")
+
+    @property
+    def refused(self) -> bool:
+        """Whether it could not be compiled."""
+        return self.done.is_set() and self.found is None
 
 
 class _Vocabulary:

@@ -69,6 +69,7 @@ def test_options_become_settings(tmp_path, monkeypatch):
         parse(
             *("m", "--active", "3", "--waiting", "5", "--sessions", "2", "--idle-seconds", "7"),
             *("--request-seconds", "9", "--shutdown-seconds", "4", "--max-body-mib", "2"),
+            *("--compile-seconds", "3"),
             *("--temperature", "0", "--top-k", "5", "--name", "n", "--no-draft", "--api-key-file", str(keys)),
             "--ignore-unknown-fields",
         )
@@ -76,6 +77,7 @@ def test_options_become_settings(tmp_path, monkeypatch):
     assert (settings.most_active, settings.most_waiting, settings.idle_seconds) == (3, 5, 7.0)
     assert settings.sessions == 3, "a session for each call that takes its turn"
     assert (settings.request_seconds, settings.shutdown_seconds, settings.body_bytes) == (9.0, 4.0, 2 << 20)
+    assert settings.compile_seconds == 3.0
     assert settings.sampling == {"temperature": 0.0, "top_p": 1.0, "top_k": 5, "min_p": 0.0}
     assert (settings.model_name, settings.drafting, settings.ignore_unknown_fields) == ("n", False, True)
     assert settings.api_keys == ["three", "one", "two"]

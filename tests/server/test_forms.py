@@ -1,10 +1,17 @@
 """Predicted Outputs and ``response_format``: what they ask for reaches the engine, and what came of it the client."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from engine.tiny import TOKENIZER, VOCAB
 
-from .harness import GREEDY, LONG, user
+from suffixspec.server.settings import Settings
+from suffixspec.verify import grammar
+from suffixspec.verify.compile_process import CompileProcess
+from suffixspec.verify.grammar import compile_grammar
+
+from .harness import GREEDY, LONG, Running, user
 
 MODEL = "tiny"
 SCHEMA = {
@@ -113,3 +120,43 @@ def test_a_form_that_cannot_be_followed_is_refused(server, form):
     status, _, answer = server.ask("/v1/chat/completions", body)
     assert status == 400, answer
     assert answer["error"]["param"].startswith("response_format")
+
+
+ENDLESS = {"enum": [f"value number {number} of so many" for number in range(60_000)]}
+"""What takes a compiler minutes."""
+
+
+def test_what_takes_for_ever_to_compile_is_refused_in_time(tiny_target):
+    """A sentence after the time limit, at once when it comes again, and others are served meanwhile."""
+    pytest.importorskip("xgrammar")
+    form = {"type": "json_schema", "json_schema": {"name": "x", "schema": ENDLESS}}
+    body = {"model": MODEL, "messages": [user("x")], "max_tokens": 5}
+    path = "/v1/chat/completions"
+    with (
+        Running(tiny_target, Settings(compile_seconds=2.0, most_active=2, most_waiting=8)) as running,
+        ThreadPoolExecutor(9) as pool,
+    ):
+        small = {"type": "grammar", "grammar": 'root ::= "yes"'}
+        assert running.ask(path, body | {"response_format": small})[0] == 200  # all is imported
+        bound = pool.submit(running.ask, path, body | {"response_format": form})
+        others = [pool.submit(running.ask, path, body) for _ in range(6)]
+        assert [other.result()[0] for other in others] == [200] * 6
+        status, _, answer = bound.result()
+        assert status == 400, answer
+        assert "compiles within 2 s" in answer["error"]["message"]
+        assert answer["error"]["param"] == "response_format"
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(CompileProcess, "check", None)  # not asked again
+            assert running.ask(path, body | {"response_format": form})[0] == 400
+
+
+def test_a_process_that_has_ended_is_started_anew():
+    """The process that tries grammars may die like any other."""
+    pytest.importorskip("xgrammar")
+    for number in range(2):
+        compile_grammar(TOKENIZER, VOCAB, TOKENIZER.eos_ids, ebnf=f'root ::= "{number}"', seconds=60)
+        process = grammar._process._process
+        process.kill()
+        process.wait()
+    compile_grammar(TOKENIZER, VOCAB, TOKENIZER.eos_ids, ebnf='root ::= "anew"', seconds=60)
+    assert grammar._process._process is not process
