@@ -199,7 +199,8 @@ class Engine:
             self.longest = max(self.longest, len(draft))
             request = runner.requests[req_id]
             request.draft = draft
-            assert len(request.tokens) + len(draft) <= self._max_model_len
+            # One token more is sampled behind a draft.
+            assert not draft or len(request.tokens) + len(draft) < self._max_model_len
             if emitted:
                 self._schedule(request, emitted)
 

@@ -95,11 +95,13 @@ def test_an_id_that_is_given_to_another_request_at_once_is_another_request(make)
     engine.step()
     engine.step()
     engine.abort("same")
+    other = [9] * len(TASK)  # as long: nothing but the runner's state of it tells them apart
+    engine.add("same", other, max_tokens=30, eos_token_id=None)
     engine.step()
-    engine.add("same", [9] * 20, max_tokens=30, eos_token_id=None)
+    assert [lane.session.context.tolist()[: len(TASK)] for lane in proposer.table] == [TASK, other]
     engine.run()
     assert engine.outputs == outputs_without_drafts(
-        [("same", [9] * 20, {"max_tokens": 30, "eos_token_id": None})]
+        [("same", other, {"max_tokens": 30, "eos_token_id": None})]
     )
     assert not proposer._live
 
@@ -143,7 +145,7 @@ def test_a_prompt_that_a_client_extends_while_it_streams_is_followed(make):
     request = engine.add("r", TASK, max_tokens=50, eos_token_id=None)
     engine.step()
     engine.step()
-    request.prompt_token_ids = [*request.tokens, 4, 4, 4]
+    request.prompt_token_ids = [*request.tokens, END, 4, 4, 4]  # as prompt, that ends no output
     request.output_token_ids = []
     request.draft = []
     engine.step()
@@ -242,6 +244,71 @@ def test_a_failure_in_one_requests_drafting_is_logged_once_and_ends_it_there(mak
     assert engine.longest > 0
     assert proposer._failures == 0
     assert not proposer._live
+    assert [lane.session.context.tolist()[: len(TASK)] for lane in proposer.table] == [TASK]
+
+
+def test_a_failure_when_a_request_begins_costs_only_its_own_drafts(make, caplog, monkeypatch):
+    proposer = make()
+    adopt = proposer.table.adopt
+    monkeypatch.setattr(proposer.table, "adopt", lambda *given: 1 / 0 if given[2][0] == 9 else adopt(*given))
+    engine = Engine(proposer)
+    options = {"max_tokens": 60, "eos_token_id": None}
+    engine.add("bad", [9, *TASK], **options)
+    engine.add("good", TASK, **options)
+    with caplog.at_level(logging.WARNING, logger="vllm.suffixspec"):
+        engine.run()
+    assert engine.outputs == outputs_without_drafts([("bad", [9, *TASK], options), ("good", TASK, options)])
+    assert proposer._failures == 0
+    assert engine.longest > 0
+    assert len(caplog.records) == 1
+
+
+def test_an_end_token_before_the_least_output_does_not_end_it(make):
+    for least, ended in ((0, True), (4, False)):
+        proposer = make()
+        runner = Runner(proposer)
+        request = Engine(proposer).add("r", TASK, max_tokens=30, min_tokens=least)
+        runner.requests["r"] = request
+        request.output_token_ids = [7, END, 8]
+        runner.place(["r"])
+        proposer.introduce(runner)
+        runner.propose_draft_token_ids(None, [[7, END, 8]])
+        (lane,) = proposer.table
+        assert lane.session.context.tolist() == [*TASK, 7, END, *([] if ended else [8])]
+
+
+def test_a_row_that_moved_is_compared_from_its_beginning(make):
+    """Where the row is the same one, only its end is: what was read before cannot have changed."""
+    proposer = make()
+    runner = Runner(proposer)
+    request = Engine(proposer).add("r", TASK * 3, max_tokens=90)
+    runner.requests["r"] = request
+    proposer.introduce(runner)
+    runner.place(["r"])
+    runner.propose_draft_token_ids(None, [[]])
+    request.prompt_token_ids = [4, *request.prompt_token_ids[1:]]
+    runner.input_batch.req_ids = [None, "r"]
+    length = len(request.tokens)
+    runner.token_ids_cpu[1, :length] = request.tokens
+    runner.num_tokens_no_spec[1] = length
+    runner.propose_draft_token_ids(None, [[], []])
+    (lane,) = proposer.table
+    assert lane.session.context.tolist() == request.tokens
+
+
+def test_a_prefill_in_the_same_step_makes_drafts_shorter(make):
+    """As wide as it was, the next forward is expected to be: a token more costs what it costs there."""
+    lengths = []
+    for chunk in (1, 60):
+        proposer = make(settings={"cost": {"points": [[1, 10.0], [62, 11.0], [63, 200.0], [80, 900.0]]}})
+        runner = Runner(proposer)
+        begun = Engine(proposer)
+        for req_id, prompt in (("writes", [5, 6] * 10), ("reads", [8] * 100)):
+            runner.requests[req_id] = begun.add(req_id, prompt, max_tokens=90)
+        runner.place(["writes", "reads"])
+        proposer.introduce(runner, SimpleNamespace(num_scheduled_tokens={"writes": 1, "reads": chunk}))
+        lengths.append(len(runner.propose_draft_token_ids(None, [[6], []])[0]))
+    assert lengths == [6, 1]
 
 
 def test_failures_of_the_whole_step_end_drafting_and_not_the_engine(make, caplog, monkeypatch):

@@ -160,3 +160,18 @@ def test_the_end_closes_all_and_keeps_their_outputs(table, drafter):
     table.close()
     assert len(table) == 0
     assert len(drafter.history) > 0
+
+
+def test_loops_without_a_name_get_one_of_their_own(drafter):
+    """A saved history keeps what each loop wrote under its name."""
+    begun = []
+
+    def begin(namespace, name):
+        begun.append((namespace, name))
+        return drafter.session(namespace)
+
+    table = SessionTable(begin, most=3, nbytes=1 << 30, idle_seconds=1000.0)
+    for key, first in ((None, 3), (None, 4), ("loop", 5)):
+        used(table, "a", key, OPENING + first)
+    assert len(set(begun)) == 3
+    assert ("a", "loop") in begun
