@@ -23,7 +23,6 @@ import mmap
 import os
 import struct
 import sys
-import tempfile
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from suffixspec.atomic_file import replacing
 from suffixspec.errors import InputError
 from suffixspec.index.suffix_order import StoppedError, shared_prefixes, slices, suffix_array
 from suffixspec.index.suffix_tree import as_tokens, known_tokens
@@ -197,34 +197,18 @@ class SealedIndex:
         Raises:
             OSError: it cannot be written; nothing is left behind.
         """
-        path = Path(path)
-        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
-        scratch = Path(name)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(bytes(_HEADER))  # no header, no index
-                checksums = []
-                for start, array in zip(self._header.starts, self._arrays, strict=True):
-                    file.seek(start)
-                    data = array.view(np.uint8).data
-                    file.write(data)
-                    checksums.append(zlib.crc32(data))
-                old = self._header
-                header = _Header(old.tokens, old.records, old.least, old.starts, old.items, tuple(checksums))
-                file.seek(0)
-                file.write(header.encode())
-                file.flush()
-                os.fsync(file.fileno())
-            scratch.replace(path)
-        except BaseException:
-            scratch.unlink(missing_ok=True)
-            raise
-        if os.name == "posix":
-            folder = os.open(path.parent, os.O_RDONLY)
-            try:
-                os.fsync(folder)
-            finally:
-                os.close(folder)
+        with replacing(Path(path), private=True) as file:
+            file.write(bytes(_HEADER))  # no header, no index
+            checksums = []
+            for start, array in zip(self._header.starts, self._arrays, strict=True):
+                file.seek(start)
+                data = array.view(np.uint8).data
+                file.write(data)
+                checksums.append(zlib.crc32(data))
+            old = self._header
+            header = _Header(old.tokens, old.records, old.least, old.starts, old.items, tuple(checksums))
+            file.seek(0)
+            file.write(header.encode())
 
     @classmethod
     def open(cls, path: Path) -> SealedIndex:

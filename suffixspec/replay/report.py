@@ -1,6 +1,5 @@
 """The HTML page of a replay: one self-contained file that shows how much was copied, from where, and when."""
 
-import os
 from collections.abc import Iterable, Sequence
 from importlib.resources import files
 from itertools import groupby
@@ -10,6 +9,7 @@ import numpy as np
 from markupsafe import Markup, escape
 
 from suffixspec import __version__
+from suffixspec.atomic_file import replacing
 from suffixspec.errors import InputError
 from suffixspec.replay import charts
 from suffixspec.replay.figures import NO_VALUE, figures
@@ -296,11 +296,5 @@ def _write_atomically(path: Path, text: str) -> None:
     if path.exists() and not path.is_file():
         path.write_text(text, encoding="utf-8")  # a pipe or a terminal: nothing to replace
         return
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        with temporary.open("x", encoding="utf-8") as file:
-            file.write(text)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replacing(path) as file:
+        file.write(text.encode("utf-8"))

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
 from pathlib import Path
 
-TEMPORARY = ".tmp"
-"""Suffix of files that are not complete yet; whoever holds the lock of their folder may remove them."""
+from suffixspec.atomic_file import TEMPORARY, scratch_of, sync_folder
+
+__all__ = ["TEMPORARY", "Files"]
 
 _PRIVATE = 0o600
 
@@ -49,16 +49,14 @@ class Files:
 
     def sync_folder(self, folder: Path) -> None:
         """Wait until the names in a folder are on the disk, where the system can do so."""
-        with contextlib.suppress(OSError):  # Windows opens no folders
-            fd = os.open(folder, os.O_RDONLY)
-            try:
-                os.fsync(fd)
-            finally:
-                os.close(fd)
+        sync_folder(folder)
 
     def write_whole(self, path: Path, data: bytes) -> None:
-        """Put a complete file in place in one step: the old content or the new one, whatever happens."""
-        scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}{TEMPORARY}")
+        """Put a complete file in place in one step: the old content or the new one, whatever happens.
+
+        As ``atomic_file.replacing`` does, by the operations above, of which each can fail.
+        """
+        scratch = scratch_of(path)
         try:
             fd = self.create(scratch)
             try:

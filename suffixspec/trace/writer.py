@@ -3,13 +3,13 @@
 import contextlib
 import gzip
 import os
-import secrets
 import stat
 from collections.abc import Iterable, Iterator
 from os import PathLike, fspath
 from pathlib import Path
 from typing import IO, BinaryIO, cast
 
+from suffixspec.atomic_file import replacing
 from suffixspec.errors import InputError
 from suffixspec.trace.native import encode_session
 from suffixspec.trace.session import TraceSession
@@ -32,7 +32,7 @@ def write_sessions(path: str | PathLike[str], sessions: Iterable[TraceSession]) 
     """
     name = fspath(path)
     try:
-        with _replacing(name) as raw, _compressing(raw, name) as stream:
+        with _opened(name) as raw, _compressing(raw, name) as stream:
             return write_lines(stream, sessions)
     except OSError as error:
         if error.filename is None and error.errno is None:
@@ -50,7 +50,7 @@ def write_lines(stream: IO[bytes], sessions: Iterable[TraceSession]) -> int:
 
 
 @contextlib.contextmanager
-def _replacing(name: str) -> Iterator[BinaryIO]:
+def _opened(name: str) -> Iterator[BinaryIO]:
     """Open a temporary file beside ``name`` that takes its place at the end, or vanishes on an error."""
     target = Path(os.path.realpath(name))  # a symbolic link stays, what it points to is replaced
     try:
@@ -65,17 +65,8 @@ def _replacing(name: str) -> Iterator[BinaryIO]:
         return
     if not target.parent.is_dir():
         raise InputError("expected the folder to exist, got none; create it first", path=name)
-    # Not tempfile: its files can be read by their owner only, and these become the user's own.
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.tmp")
-    try:
-        with temporary.open("xb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        temporary.replace(target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replacing(target) as stream:
+        yield stream
 
 
 @contextlib.contextmanager
