@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING as _TYPE_CHECKING
 from typing import Any as _Any
 
 if _TYPE_CHECKING:
+    from suffixspec import hf as hf
     from suffixspec.engine.engine import Engine as Engine
 
 __version__ = "0.1.0.dev0"
@@ -21,7 +22,11 @@ if (
 
 
 def __getattr__(name: str) -> _Any:
-    """``suffixspec.Engine``, imported when it is first used: it needs torch and the kernels."""
+    """``suffixspec.Engine`` and ``suffixspec.hf``, imported when first used: they need torch and the kernels."""
+    if name == "hf":
+        from importlib import import_module
+
+        return import_module("suffixspec.hf")
     if name != "Engine":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from suffixspec.engine.engine import Engine

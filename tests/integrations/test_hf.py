@@ -2,6 +2,8 @@
 
 import copy
 import random
+import subprocess
+import sys
 import threading
 import warnings
 
@@ -333,3 +335,12 @@ class _Chars:
     def decode(self, token_ids, **kwargs) -> str:  # noqa: ARG002
         """The tokens' characters."""
         return "".join(chr(400 + int(token)) for token in token_ids)
+
+
+def test_it_is_there_without_an_import_of_its_own():
+    """``import suffixspec`` is enough for ``suffixspec.hf``, and imports nothing heavy by itself."""
+    code = (
+        "import sys, suffixspec; assert 'torch' not in sys.modules; print(suffixspec.hf.accelerate.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "accelerate\n", done.stderr
