@@ -31,6 +31,7 @@ _LAST_RATE = 0.7
 """Its last token may go on with what follows."""
 _MOST_NODES_PER_PLACE = 4
 _DEEPEST = 200
+_LONGEST_TOKEN = 32  # characters; more of a forced text than so many for each node is not looked at
 _MOST_KNOWN = 128  # grammars; some kB to some MB each
 
 _compilers: weakref.WeakKeyDictionary[Tokenizer, dict[tuple[int, tuple[int, ...]], _Compiler]] = (
@@ -307,7 +308,11 @@ class GrammarState:
 
     def _forced(self) -> tuple[Sequence[int], list[float]]:
         """The tokens that must follow, and how probable each is as it is cut."""
-        tokens = self._vocabulary.encode(self._matcher.find_jump_forward_string())
+        text = self._matcher.find_jump_forward_string()
+        longest = _LONGEST_TOKEN * (self._max_nodes + 1)
+        tokens = self._vocabulary.encode(text[:longest])
+        if len(text) > longest:
+            tokens = tokens[:-1]  # it was cut where the text was
         if tokens:
             return tokens, [_FORCED_RATE] * (len(tokens) - 1) + [_LAST_RATE]
         if self._matcher.is_completed() and len(self._vocabulary.ends) == 1:

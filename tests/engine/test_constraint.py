@@ -464,6 +464,21 @@ def test_all_rows_at_once_are_the_rows_one_by_one():
     assert torch.equal(words.sum(1), bits[:, 0].long() & 0xFFFFFFFF)
 
 
+def test_of_a_long_forced_text_only_the_begin_is_cut_into_tokens():
+    """A constant of a megabyte costs no step a megabyte; what is drafted is its begin, by whole tokens."""
+    text = "namename" * 4000
+    form = {"type": "grammar", "grammar": f'root ::= "{text}"'}
+    constraint = constraint_for(TOKENIZER, VOCAB, form)
+    state = constraint.begin(max_nodes=8, costs=lambda: None)
+    whole = TOKENIZER.encode(text[:200])
+    for _ in range(3):
+        draft = state.extend(EMPTY, None)
+        assert draft.token_ids.tolist() == whole[:8]
+        state.accept(whole[:1])
+        whole = whole[1:]
+    assert max(map(len, constraint._vocabulary._memo)) <= 32 * 9
+
+
 # -- formats ----------------------------------------------------------------------------------------------
 
 
