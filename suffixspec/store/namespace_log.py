@@ -22,6 +22,7 @@ from suffixspec.store.epoch import digest
 from suffixspec.store.files import TEMPORARY, Files
 from suffixspec.store.identity import TokenizerIdentity, TokenizerMismatchError
 from suffixspec.store.lock import FileLock, lock_descriptor
+from suffixspec.store.pace import STRETCH, give_way
 from suffixspec.store.record import DamagedError, Record
 from suffixspec.store.sealed_file import SealedFile
 from suffixspec.store.segment import (
@@ -93,7 +94,9 @@ class NamespaceLog:
         A damaged one is set aside, and said so in a warning.
         """
         found = []
-        for path in self._paths(SEALED):
+        for number, path in enumerate(self._paths(SEALED), start=1):
+            if number % STRETCH == 0:  # what is in the system's cache is read without a pause
+                give_way()
             try:
                 found.append(read_info(path))
             except FileNotFoundError:  # replaced or dropped meanwhile

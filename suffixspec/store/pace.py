@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-STRETCH = 32
-"""Records that are read between two pauses: less than a millisecond."""
+STRETCH = 8
+"""Records that are read or written, and segments that are looked at, between two pauses: less than a millisecond."""
 
 
 def give_way() -> None:

@@ -10,6 +10,8 @@ import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby, islice
+from operator import itemgetter
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
@@ -518,8 +520,8 @@ class SavedHistory:
                 with self.lock:
                     if not self._queue:
                         return
-                    namespace = self._queue[0][0]
-                    batch = [record for name, record in self._queue if name == namespace]
+                    namespace, ahead = next(groupby(islice(self._queue, STRETCH), key=itemgetter(0)))
+                    batch = [record for _, record in ahead]
                 if namespace not in self._refused:
                     log = self.store.log(namespace)
                     with log.lock:  # no forgetting comes between the look at the epoch and the writing
@@ -538,8 +540,9 @@ class SavedHistory:
                 with self.lock:
                     for one in done:
                         self._origins.pop(one, None)
-                    self._queue = deque(entry for entry in self._queue if id(entry[1]) not in done)
-                    self._queued = sum(len(record.tokens) for _, record in self._queue)
+                    while self._queue and id(self._queue[0][1]) in done:  # some may have left meanwhile
+                        self._queued -= len(self._queue.popleft()[1].tokens)
+                give_way()
 
     def share(self) -> None:
         """Write what the sessions have left so far and seal it: other processes see it now, not by and by.

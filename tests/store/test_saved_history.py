@@ -12,7 +12,7 @@ from suffixspec.store import HistoryStore, SavedHistory, TokenizerMismatchError
 from suffixspec.store.record import Record
 from suffixspec.store.saved_history import blocks, open_saved
 
-from .inputs import FailingFiles, Words, opened, record
+from .inputs import FailingFiles, Words, numbers, opened, record
 from .test_forget import PROMPT, SECRET, drafted, speak, wait_until
 
 
@@ -108,6 +108,33 @@ def test_a_full_disk_stops_nobody_and_is_said_once(tmp_path):
         files.room = 1 << 30
         saved.close()
         assert [one.tokens.tolist() for one in store.records("n")] == [SECRET]
+
+
+def test_a_disk_that_fills_up_in_the_middle_of_the_queue_is_written_to_once(tmp_path):
+    """Of many outputs of two namespaces some fit: the rest waits, in order, and nothing is there twice or is lost."""
+    files = FailingFiles(1 << 30)
+    with HistoryStore(tmp_path, tokenizer=Words(), files=files) as store:
+        saved = SavedHistory(store, IndexDrafter(), background=False)
+        said = {"n": [*range(30), *range(40, 45)], "m": [*range(30, 40), *range(45, 48)]}
+        with saved._io, saved.lock:  # the thread that writes waits
+            for number in range(48):
+                namespace = next(name for name, numbers in said.items() if number in numbers)
+                one = record(number)
+                saved.keep(namespace, one.session, [(one.time, one.context, one.tokens)])
+            assert saved._queued == 48 * 6
+            files.room = files.written + 4500
+            with pytest.raises(OSError, match="No space left"):
+                saved.flush()
+            waiting = [entry.session for _, entry in saved._queue]
+            assert 0 < len(waiting) < 48
+            assert waiting == [record(number).session for number in range(48 - len(waiting), 48)]
+            assert saved._queued == len(waiting) * 6
+            files.room = 1 << 30
+            saved.flush()
+            assert (saved._queued, len(saved._queue)) == (0, 0)
+        saved.close()
+        for namespace, expected in said.items():
+            assert numbers(store, namespace) == expected
 
 
 @pytest.mark.parametrize("damage", ["shape", "prior", "bytes", "nan"])
