@@ -142,9 +142,10 @@ def test_tokens_that_vllm_takes_back_are_taken_back(make):
 def test_a_prompt_that_a_client_extends_while_it_streams_is_followed(make):
     proposer = make()
     engine = Engine(proposer)
-    request = engine.add("r", TASK, max_tokens=50, eos_token_id=None)
+    request = engine.add("r", TASK, max_tokens=50)
     engine.step()
     engine.step()
+    assert END not in request.output_token_ids
     request.prompt_token_ids = [*request.tokens, END, 4, 4, 4]  # as prompt, that ends no output
     request.output_token_ids = []
     request.draft = []
