@@ -41,6 +41,9 @@ def main() -> None:
     parser.add_argument("--loops", type=int, default=3, help="loops of the bars (default: 3)")
     parser.add_argument("--turns", type=int, default=8, help="turns of each (default: 8)")
     parser.add_argument("--max-tokens", type=int, default=64, help="new tokens a turn (default: 64)")
+    parser.add_argument(
+        "--minutes", type=float, default=18.0, help="for the bars: no further loop beyond (default: 18)"
+    )
     parser.add_argument("--max-model-len", type=int, default=6144)
     parser.add_argument("--modes", default=",".join(MODES), help="of the bars (default: all)")
     parser.add_argument(
@@ -75,6 +78,7 @@ def main() -> None:
                 max_model_len=args.max_model_len,
                 max_tokens=args.max_tokens,
                 settings=args.settings,
+                minutes=args.minutes,
                 log=Path(scratch) / "bars.log",
             )
             _table("SmolLM2-135M, float32", document["bars"]["table"])

@@ -7,6 +7,7 @@ import json
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -116,9 +117,14 @@ def run(
     max_model_len: int = 6144,
     max_tokens: int = 64,
     settings: dict[str, Any] | None = None,
+    minutes: float = 18.0,
     log: Path,
 ) -> dict[str, Any]:
-    """Every loop in every mode, turn by turn, the modes in changing order; outputs have to be equal."""
+    """Every loop in every mode, turn by turn, the modes in changing order; outputs have to be equal.
+
+    A further loop is begun only if it is likely to end within ``minutes``, going by those before it.
+    """
+    begun = time.monotonic()
     chosen = loops(trace, most=most, turns=turns, max_model_len=max_model_len, max_tokens=max_tokens)
     if not chosen:
         raise SystemExit(
@@ -131,7 +137,14 @@ def run(
     unequal = 0
     with workers(modes, options, log) as alive:
         prior_tokens = max(worker.prior_tokens for worker in alive)
+        ready = time.monotonic()
         for number, loop in enumerate(chosen):
+            now = time.monotonic()
+            if number and now - begun + (now - ready) / number > 60 * minutes:
+                print(
+                    f"{number} of {len(chosen)} loops: the next one would not end within {minutes:g} minutes"
+                )
+                break
             prompt = list(loop["first"])
             for turn in range(turns):
                 order = [(turn + number + i) % len(alive) for i in range(len(alive))]
@@ -148,7 +161,7 @@ def run(
         for mode in one["modes"].values():
             mode["tokens"] = len(mode.pop("token_ids"))
     return {
-        "loops": len(chosen),
+        "loops": 1 + max(one["loop"] for one in measured),
         "turns": turns,
         "max_tokens": max_tokens,
         "prior_tokens": prior_tokens,
@@ -167,12 +180,11 @@ def rates(measured: list[dict[str, Any]], mode: str, loop: int | None = None) ->
     chosen = [one["modes"][mode] for one in measured if loop in (None, one["loop"])]
     counts = [one["tokens"] if "tokens" in one else len(one["token_ids"]) for one in chosen]
     decoded = sum(counts) - len(counts)
-    accepted = sum(one["accepted"] for one in chosen)
     seconds = sum(one["decode_seconds"] for one in chosen)
     return (
         decoded / max(seconds, 1e-9),
         sum(counts) / sum(one["seconds"] for one in chosen),
-        decoded / max(decoded - accepted, 1.0),
+        decoded / max(sum(one["forwards"] for one in chosen), 1),
     )
 
 

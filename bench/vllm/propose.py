@@ -10,7 +10,10 @@ import numpy as np
 
 from bench import sessions
 from bench.quiet import no_collection
+from suffixspec.draft.prior import find_prior
+from suffixspec.index.sealed import SealedIndex
 from suffixspec.integrations.vllm import Proposer
+from suffixspec.text.tokenizer import load_tokenizer
 
 K = 16
 LENGTH = 16_384
@@ -28,11 +31,13 @@ def run(trace: str, *, counts: tuple[int, ...] = (1, 16, 64), steps: int = 100) 
         for turn in session.turns[2:6]
         if 1000 <= len(turn.prompt_ids) <= LENGTH - 4096 and len(turn.output_ids) >= 40
     ]
-    return [_measured([turns[i % len(turns)] for i in range(count)], steps) for count in counts]
+    prior = find_prior(load_tokenizer())
+    return [_measured([turns[i % len(turns)] for i in range(count)], steps, prior) for count in counts]
 
 
-def _measured(turns: list[Any], steps: int) -> dict[str, Any]:
+def _measured(turns: list[Any], steps: int, prior: SealedIndex | None) -> dict[str, Any]:
     proposer = Proposer(_config(len(turns)))
+    proposer.drafter.prior = prior
     rows = np.zeros((len(turns), LENGTH), np.int32)
     lengths = np.zeros(len(turns), np.int32)
     requests = {}
@@ -60,7 +65,7 @@ def _measured(turns: list[Any], steps: int) -> dict[str, Any]:
         for _ in range(steps):
             sampled = []
             for i, text in enumerate(texts):
-                emitted = []
+                emitted: list[int] = []
                 for proposed in [*drafts[i], None]:
                     token = text[at[i] + len(emitted)]
                     emitted.append(token)
@@ -91,7 +96,9 @@ def _measured(turns: list[Any], steps: int) -> dict[str, Any]:
 
 def _config(count: int) -> Any:
     return SimpleNamespace(
-        additional_config={"suffixspec": {"cost": "gpu", "draft_ms": 1e6, "index_tokens": 1 << 20, "prior": False}},
+        additional_config={
+            "suffixspec": {"cost": "gpu", "draft_ms": 1e6, "index_tokens": 1 << 20, "prior": False}
+        },  # the prior is there already
         speculative_config=SimpleNamespace(num_speculative_tokens=K),
         model_config=SimpleNamespace(max_model_len=LENGTH, model="toy", tokenizer="toy"),
         scheduler_config=SimpleNamespace(max_num_seqs=count, max_num_batched_tokens=8192),

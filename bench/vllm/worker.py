@@ -37,6 +37,7 @@ def main() -> None:
     )
     warm = SamplingParams(temperature=0, max_tokens=24, ignore_eos=True)
     engine.generate({"prompt_token_ids": [5, 6, 7, 8] * 40}, warm, use_tqdm=False)
+    forwards = count_forwards(engine, args.tokens + 1)
     # Built once per machine, in the background: not what is measured.
     drafter = _runner(engine).drafter if args.mode == "suffixspec" else None
     prior = None if drafter is None else drafter.wait_for_prior(600.0)
@@ -48,7 +49,7 @@ def main() -> None:
             max_tokens=asked["max_tokens"],
             extra_args={"suffixspec_session": asked["session"]},
         )
-        begun, steps = time.perf_counter(), counted(engine)
+        begun, steps, before = time.perf_counter(), counted(engine), forwards[0]
         output = engine.generate({"prompt_token_ids": asked["prompt"]}, params, use_tqdm=False)[0]
         seconds = time.perf_counter() - begun
         decoding = output.metrics.last_token_ts - output.metrics.first_token_ts
@@ -58,6 +59,7 @@ def main() -> None:
                 "token_ids": list(output.outputs[0].token_ids),
                 "seconds": seconds,
                 "decode_seconds": decoding,
+                "forwards": forwards[0] - before,
                 **{name: after[name] - steps[name] for name in after},
             }
         )
@@ -75,6 +77,23 @@ def counted(engine: Any) -> dict[str, float]:
         if metric.name in names:
             found[names[metric.name]] += metric.value
     found["propose_seconds"] = getattr(getattr(_runner(engine), "drafter", None), "seconds", 0.0)
+    return found
+
+
+def count_forwards(engine: Any, widest: int) -> list[int]:
+    """Forwards that decode, from here on, in a list of one number: those of at most ``widest`` tokens.
+
+    Not from the counters: they count what was accepted behind the end of an output, too, and steps without a draft in
+    no way.
+    """
+    runner, found = _runner(engine), [0]
+    execute = runner.execute_model
+
+    def counting(scheduled: Any, *args: Any, **kwargs: Any) -> Any:
+        found[0] += 0 < scheduled.total_num_scheduled_tokens <= widest
+        return execute(scheduled, *args, **kwargs)
+
+    runner.execute_model = counting
     return found
 
 
