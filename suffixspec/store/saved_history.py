@@ -527,9 +527,7 @@ class SavedHistory:
                     with log.lock:  # no forgetting comes between the look at the epoch and the writing
                         kept = self._not_forgotten(namespace, batch)
                         try:
-                            segment = self.store.append(
-                                namespace, [self._with_text(record) for record in kept]
-                            )
+                            segment = self.store.append(namespace, list(self._with_texts(kept)))
                             for record in kept:
                                 if id(record) in self._origins:
                                     self._origins[id(record)].segment = segment
@@ -556,12 +554,15 @@ class SavedHistory:
         except OSError as error:
             self._say(error)
 
-    def _with_text(self, record: Record) -> Record:
+    def _with_texts(self, records: Sequence[Record]) -> Iterator[Record]:
         tokenizer = self.store.tokenizer
-        if tokenizer is None:
-            return record
-        text = tokenizer.decode(record.tokens.tolist(), continues=True)
-        return Record(record.session, record.tokens, record.context, record.time, text)
+        for record in records:
+            if tokenizer is not None:
+                give_way()  # a tokenizer holds the interpreter while it decodes
+                text = tokenizer.decode(record.tokens.tolist(), continues=True)
+                yield Record(record.session, record.tokens, record.context, record.time, text)
+            else:
+                yield record
 
     def _not_forgotten(self, namespace: str, records: list[Record]) -> list[Record]:
         """Without what was forgotten after it was written here. Reads a small file when the epoch has changed."""

@@ -291,9 +291,11 @@ def write_sealed(path: Path, header: Header, records: Sequence[Record], *, files
     """
     footer = Footer()
     parts = [header.encode()]
-    for record in records:
+    for number, record in enumerate(records, start=1):
         parts.append(record.encode())
         footer = footer.with_record(record)
+        if number % STRETCH == 0:
+            give_way()
     checksum = 0
     for part in parts:
         checksum = zlib.crc32(part, checksum)
