@@ -5,12 +5,18 @@ length too, and the attention mask does the window. So a rejected draft, or a tu
 nothing but a smaller ``length``, and nothing here depends on how transformers crops its own caches.
 """
 
+import math
+import mmap
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from transformers.cache_utils import Cache
+
+_LAZY = sys.platform != "win32"
+"""Whether this system takes memory for what is written to only, page by page."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +41,17 @@ class KVLayer:
     supports_early_init = False
 
     def __init__(self, shape: LayerShape, capacity: int) -> None:
-        def zeros(dim: int) -> torch.Tensor:
-            return torch.zeros(1, shape.heads, capacity, dim, dtype=shape.dtype, device=shape.device)
-
         self.shape = shape
-        self.keys, self.values = zeros(shape.key_dim), zeros(shape.value_dim)
+        self._room = self._zeros(capacity)
+        self._cut(capacity)
+
+    def _zeros(self, slots: int) -> tuple[torch.Tensor, torch.Tensor]:
+        shape = self.shape
+        keys, values = ((1, shape.heads, slots, dim) for dim in (shape.key_dim, shape.value_dim))
+        return _zeros(keys, shape.dtype, shape.device), _zeros(values, shape.dtype, shape.device)
+
+    def _cut(self, capacity: int) -> None:
+        self.keys, self.values = (store[:, :, :capacity] for store in self._room)
 
     @property
     def capacity(self) -> int:
@@ -63,10 +75,34 @@ class KVLayer:
             store[:, :, start:end] = store.index_select(2, sources)  # a copy first: the ranges may overlap
 
     def grow(self, capacity: int) -> None:
-        """Make room, with the content kept."""
-        grown = KVLayer(self.shape, capacity)
-        grown.write(0, self.keys, self.values)
-        self.keys, self.values = grown.keys, grown.values
+        """Have ``capacity`` slots, with the content kept.
+
+        A copy of what there is, tens of ms for some thousand tokens, is time that somebody waits for his next token.
+        So where memory is taken for what is written only, addresses are taken for twice as many slots: a cache
+        that grows is copied when it has doubled, and otherwise grows at no cost.
+        """
+        if capacity > self._room[0].shape[2]:
+            room = self._zeros(2 * capacity if _LAZY and self.shape.device.type == "cpu" else capacity)
+            for store, held in zip(room, (self.keys, self.values), strict=True):
+                store[:, :, : held.shape[2]] = held
+            self._room = room
+        self._cut(capacity)
+
+
+def _zeros(size: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
+    """As ``torch.zeros``; on a CPU, memory is taken for what is written to only.
+
+    Raises:
+        MemoryError: or what torch raises; there is none left.
+    """
+    nbytes = math.prod(size) * dtype.itemsize
+    if not _LAZY or device.type != "cpu" or nbytes == 0:
+        return torch.zeros(size, dtype=dtype, device=device)
+    try:
+        block = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        raise MemoryError(f"can't allocate memory: {nbytes} bytes ({error})") from error
+    return torch.frombuffer(block, dtype=dtype).view(size)
 
 
 class KVCache(Cache):
@@ -108,7 +144,7 @@ class KVCache(Cache):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all slots, used or not."""
+        """Bytes of all slots, used or not; without addresses that were taken ahead (see ``KVLayer.grow``)."""
         return sum(layer.keys.nbytes + layer.values.nbytes for layer in self._stores.values())
 
     def reserve(self, slots: int) -> None:

@@ -1,5 +1,7 @@
 """The cache writes, compacts, cuts and grows in place, and says no to what would damage it."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 
@@ -142,3 +144,40 @@ def test_lengths_out_of_range_are_refused(cache: KVCache) -> None:
 def test_bytes_count_all_slots(cache: KVCache) -> None:
     """Two layers of 2 heads × (3 + 4) float32, 10 slots."""
     assert cache.nbytes == 2 * 2 * 7 * 4 * 10
+
+
+@pytest.mark.parametrize("lazy", [True, False])
+def test_a_cache_is_copied_only_when_it_has_doubled(monkeypatch, cache: KVCache, lazy: bool) -> None:
+    """Where memory is taken for what is written only: it grows in place into zeros, and counts what it has."""
+    monkeypatch.setattr("suffixspec.target.cache._LAZY", lazy)
+    write(cache, [1, 2, 3])
+    cache.commit(3)
+    places = []
+    for slots in (12, 20, 24, 29):
+        cache.reserve(slots)
+        assert cache.capacity == slots
+        assert cache.nbytes == slots * 2 * 2 * (3 + 4) * 4  # layers, heads, dimensions, bytes
+        assert marks(cache) == [1, 2, 3]
+        for layer in cache.layers:
+            assert not layer.keys[:, :, 3:].any()
+            assert not layer.values[:, :, 3:].any()
+        places.append([store.data_ptr() for layer in cache.layers for store in (layer.keys, layer.values)])
+    moved = [before != after for before, after in pairwise(places)]
+    assert moved == ([False, False, True] if lazy else [True, True, True])
+
+
+def test_memory_that_cannot_be_had_is_told_as_such(monkeypatch, cache: KVCache) -> None:
+    """As a ``MemoryError``, which the engine evicts other branches for; the cache stays usable."""
+    write(cache, [1, 2, 3])
+    cache.commit(3)
+
+    def refuse(*_args: object, **_kwargs: object) -> None:
+        raise OSError(12, "Cannot allocate memory")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("mmap.mmap", refuse)
+        with pytest.raises(MemoryError, match="can't allocate memory"):
+            cache.reserve(30)
+    assert marks(cache) == [1, 2, 3]
+    cache.reserve(30)
+    assert marks(cache) == [1, 2, 3]
