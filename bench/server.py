@@ -112,15 +112,17 @@ class Own:
     """Scheduler at work, less forwards, drafting and indexing."""
     text: float
     """Tokens to text, and stop strings: inside what the engine counts as a forward."""
-    beside: float
-    """CPU time of the event loop and the threads that prepare requests, beside the forwards."""
+    loop: float
+    """CPU time of the event loop, beside the forwards."""
+    readers: float
+    """CPU time of the threads that prepare requests, beside the forwards."""
     forwards: int
     forward_seconds: float
 
     @property
     def per_step_ms(self) -> float:
         """All of it."""
-        return 1e3 * (self.busy + self.text + self.beside) / max(self.forwards, 1)
+        return 1e3 * (self.busy + self.text + self.loop + self.readers) / max(self.forwards, 1)
 
     def to_json(self) -> dict[str, Any]:
         """Per step, in ms, and its parts."""
@@ -129,7 +131,8 @@ class Own:
             "own_ms": self.per_step_ms,
             "scheduler_ms": self.busy * each,
             "text_ms": self.text * each,
-            "beside_forwards_ms": self.beside * each,
+            "event_loop_ms": self.loop * each,
+            "readers_ms": self.readers * each,
             "forwards": self.forwards,
             "forward_ms": self.forward_seconds * each,
         }
@@ -146,12 +149,17 @@ def own_time(server: Server, arm: str, into: list[Own]) -> Iterator[None]:
         return after[f"suffixspec_{name}"] - counters[f"suffixspec_{name}"]
 
     engine = sum(grown(f"{name}_seconds_total") for name in ("draft", "forward", "prefill", "index"))
+
+    def used(name: str) -> float:
+        return float(now["cpu_seconds"].get(name, 0.0) - clocks["cpu_seconds"].get(name, 0.0))
+
     forwards = now["forwards"]
     into.append(
         Own(
             busy=grown("busy_seconds_total") - engine,
             text=now["text_seconds"] - clocks["text_seconds"],
-            beside=now["other_threads_cpu_seconds"] - clocks["other_threads_cpu_seconds"],
+            loop=used(f"serve {server.ports[arm]}"),
+            readers=used("readers"),
             forwards=len(forwards),
             forward_seconds=sum(end - begin for begin, end in forwards),
         )
@@ -295,8 +303,8 @@ def throughput(name: str, server: Server, rounds: list[list[Work]], t1: float) -
         verdict = "met" if share <= BARS["own"] else "MISSED"
         print(
             f"  own time per step, {arm}: {share:.1%} of t(1)   bar 5 %: {verdict}   (scheduler "
-            f"{parts['scheduler_ms']:.2f}, text {parts['text_ms']:.2f}, beside the forwards "
-            f"{parts['beside_forwards_ms']:.2f} ms)"
+            f"{parts['scheduler_ms']:.2f}, text {parts['text_ms']:.2f}; beside the forwards: event loop "
+            f"{parts['event_loop_ms']:.2f}, preparing {parts['readers_ms']:.2f} ms)"
         )
     return {
         "pairs": pairs.to_json(),

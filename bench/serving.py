@@ -57,15 +57,17 @@ class Clocks:
         return noted
 
     def take(self) -> dict[str, Any]:
-        """Seconds by name, and the forwards since the last call."""
+        """Seconds, those of a CPU by thread, and the forwards since the last call."""
         forwards, self.forwards = self.forwards, []
-        # The event loops, and the threads that prepare requests: not the schedulers', whose work is busy time.
-        others = [one for one in threading.enumerate() if one.name.startswith(("serve ", "asyncio_"))]
-        cpu = 0.0
-        for one in others:
-            if one.ident is not None:
-                cpu += time.clock_gettime(time.pthread_getcpuclockid(one.ident))
-        return {"forwards": forwards, "text_seconds": self.text_seconds, "other_threads_cpu_seconds": cpu}
+        # An event loop for each port, and the threads that prepare requests: not the schedulers', whose work is
+        # busy time.
+        cpu: dict[str, float] = {}
+        for one in threading.enumerate():
+            name = "readers" if one.name.startswith("suffixspec reader") else one.name
+            if one.ident is not None and name.split()[0] in {"readers", "serve"}:
+                seconds = time.clock_gettime(time.pthread_getcpuclockid(one.ident))
+                cpu[name] = cpu.get(name, 0.0) + seconds
+        return {"forwards": forwards, "text_seconds": self.text_seconds, "cpu_seconds": cpu}
 
 
 def main() -> None:

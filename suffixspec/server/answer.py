@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from starlette.types import Receive, Scope, Send
 
-from suffixspec.server.call import Ended, Event, Failed, Gone, Piece
+from suffixspec.server.call import Ended, Event, Failed, Gone, Piece, Silent
 from suffixspec.server.errors import ApiError, Shape
 from suffixspec.server.sse import encode
 from suffixspec.server.wire import Writer
@@ -98,7 +98,6 @@ class Answer:
         await self._send(encode(writer.body()), send)
 
     async def _stream(self, events: asyncio.Queue[Event], send: Send) -> None:
-        writer = self._writer
         event = await events.get()
         if isinstance(event, Gone):
             return
@@ -111,6 +110,16 @@ class Answer:
         )
         self._sent = True
         await send({"type": "http.response.start", "status": 200, "headers": headers})
+        silence = _Silence(events, self._service.settings.ping_seconds)
+        try:
+            await self._pass_on(event, events, silence, send)
+        finally:
+            silence.end()
+
+    async def _pass_on(
+        self, event: Event, events: asyncio.Queue[Event], silence: _Silence, send: Send
+    ) -> None:
+        writer = self._writer
         while True:
             if isinstance(event, Gone):
                 return
@@ -130,17 +139,9 @@ class Answer:
                 await send({"type": "http.response.body", "body": b"".join(chunks), "more_body": not ends})
             if ends:
                 return
-            event = await self._next(events, send)
-
-    async def _next(self, events: asyncio.Queue[Event], send: Send) -> Event:
-        """The next event; signs of life while there is none."""
-        if not events.empty():  # most often: a task for each would cost more than all the rest
-            return events.get_nowait()
-        while True:
-            try:
-                return await asyncio.wait_for(events.get(), self._service.settings.ping_seconds)
-            except TimeoutError:
-                await send({"type": "http.response.body", "body": self._writer.ping(), "more_body": True})
+            silence.broken()
+            while isinstance(event := await events.get(), Silent):
+                await send({"type": "http.response.body", "body": writer.ping(), "more_body": True})
 
     def _note(self, event: Event) -> None:
         if isinstance(event, Piece) and not any(output.token_ids for output in self._writer.outputs):
@@ -186,6 +187,35 @@ class Answer:
             session=None if call.hints else call.session,
             error=None if self._error is None else self._error.message,
         )
+
+
+class _Silence:
+    """Puts ``Silent`` among a call's events where there have been none for so long.
+
+    One timer for the whole stream: a timeout of each event would cost more than all else that is done for it.
+    """
+
+    def __init__(self, events: asyncio.Queue[Event], seconds: float) -> None:
+        self._events = events
+        self._seconds = seconds
+        self._loop = asyncio.get_running_loop()
+        self._since = self._loop.time()
+        self._timer = self._loop.call_later(seconds, self._look)
+
+    def broken(self) -> None:
+        """Something was sent."""
+        self._since = self._loop.time()
+
+    def end(self) -> None:
+        """The stream has ended."""
+        self._timer.cancel()
+
+    def _look(self) -> None:
+        now = self._loop.time()
+        if now >= self._since + self._seconds:
+            self._since = now
+            self._events.put_nowait(Silent())
+        self._timer = self._loop.call_at(self._since + self._seconds, self._look)
 
 
 def _header_text(text: str) -> str:

@@ -83,7 +83,11 @@ class Gone:
     """The client went away."""
 
 
-Event: TypeAlias = Begun | Piece | Ended | Failed | Gone
+class Silent:
+    """Nothing of the above for a while: the client is due a sign of life. Not from the scheduler."""
+
+
+Event: TypeAlias = Begun | Piece | Ended | Failed | Gone | Silent
 
 
 class Call:
