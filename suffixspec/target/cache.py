@@ -217,6 +217,17 @@ class KVCache(Cache):
         self._length += count
         self._written = 0
 
+    def fill(self, count: int) -> None:
+        """Commit the next ``count`` slots with zeros that were written, so that reading them takes what it takes.
+
+        Slots that nobody wrote to may have no memory of their own: all of them are read from one page of zeros.
+        """
+        start = self._length
+        self.commit(count)
+        for layer in self._stores.values():
+            for store in (layer.keys, layer.values):
+                store[:, :, start : start + count] = 0
+
     # -- for transformers -----------------------------------------------------------------------------------
 
     def update(

@@ -3,6 +3,7 @@
 import contextlib
 import hashlib
 import json
+import logging
 import os
 import platform
 import tempfile
@@ -21,6 +22,8 @@ from suffixspec.text.cache import cache_root
 
 if TYPE_CHECKING:
     from suffixspec.target.model import Target
+
+_LOG = logging.getLogger("suffixspec")
 
 WIDTHS = (1, 2, 4, 8, 16, 32, 64)
 CONTEXTS = (512, 2048, 8192)
@@ -91,6 +94,12 @@ def measure_curve(
             curve = CostCurve.load(path)
             if timer.least(1, repeats=3, seconds=0.5) > _BUSY * curve.t1_ms:
                 return curve
+    _LOG.warning(
+        "measuring what a forward of %s takes behind %d tokens, up to some %.0f s; it is kept for this machine",
+        target.name,
+        context_length,
+        seconds,
+    )
     for n in widths:
         timer.ms(n)
     started = time.perf_counter()
@@ -110,7 +119,7 @@ class _Timer:
     def __init__(self, target: "Target", context_length: int, widest: int) -> None:
         self._target = target
         self._cache = target.new_cache(context_length + target.padded(widest))
-        self._cache.commit(context_length)
+        self._cache.fill(context_length)
 
     def ms(self, n: int) -> float:
         """Milliseconds of one forward over ``n`` tokens."""

@@ -1,6 +1,8 @@
 """The cache writes, compacts, cuts and grows in place, and says no to what would damage it."""
 
+import os
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 import torch
@@ -181,3 +183,22 @@ def test_memory_that_cannot_be_had_is_told_as_such(monkeypatch, cache: KVCache) 
     assert marks(cache) == [1, 2, 3]
     cache.reserve(30)
     assert marks(cache) == [1, 2, 3]
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux's own account of memory")
+def test_slots_that_are_filled_have_memory_of_their_own() -> None:
+    """A forward that is timed behind them reads as much as one behind real tokens; those never written take none."""
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+    shape = LayerShape(heads=4, key_dim=64, value_dim=64, dtype=torch.float32, device=CPU)
+    slots = 1 << 15
+    cache = KVCache([shape], capacity=slots)
+    before = resident()
+    cache.commit(slots // 2)
+    assert resident() - before < cache.nbytes // 8
+    cache.fill(slots // 2)
+    assert cache.length == slots
+    assert resident() - before > cache.nbytes * 3 // 8
+    assert not cache.layers[0].keys.any()
