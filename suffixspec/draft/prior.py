@@ -28,6 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suffixspec.errors import InputError, SuffixspecWarning
+from suffixspec.file_lock import FileLock
 from suffixspec.index.sealed import SealedIndex
 from suffixspec.text.cache import build_once, cache_root
 
@@ -37,6 +38,7 @@ MOST_TOKENS = 10_000_000
 _FORMAT = 3
 _UNUSED_SECONDS = 30 * 86400.0  # another environment may need it, and makes it again in half a minute
 _FILE = "prior.index"
+_LOCK = ".building.lock"
 _PACKAGES = ("jinja2", "rich", "numpy", "numba", "huggingface_hub", "transformers")
 """Required by suffixspec, or by transformers. Without torch: most of its sources were generated."""
 # What nobody writes by hand, what is not installed everywhere, and a thousand variations of one model.
@@ -81,8 +83,10 @@ def load_prior(tokenizer: Encoder, *, folders: Sequence[Path] | None = None) -> 
             sources = [file for folder in (folders or _folders()) for file in _sources(folder)]
             if not sources:
                 return None
-            build_once(cached, partial(_save, sources, tokenizer.encode))
-            _remove_unused(cached.parent)
+            cached.parent.mkdir(parents=True, exist_ok=True)
+            with FileLock(cached.parent / _LOCK):  # of several processes one builds, the others find it
+                build_once(cached, partial(_save, sources, tokenizer.encode))
+                _remove_unused(cached.parent)
         try:
             with contextlib.suppress(OSError):  # a cache that nobody may write to
                 os.utime(cached)  # says that it is in use

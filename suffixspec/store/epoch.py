@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from suffixspec.errors import InputError
+from suffixspec.file_lock import FileLock, lock_descriptor
 from suffixspec.store.files import Files
-from suffixspec.store.lock import FileLock, lock_descriptor
 from suffixspec.store.record import Record
 
 _COUNTER = struct.Struct("=Q")

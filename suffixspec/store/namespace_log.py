@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suffixspec.errors import InputError, SuffixspecWarning
+from suffixspec.file_lock import FileLock, lock_descriptor
 from suffixspec.store.budget import Budget
 from suffixspec.store.epoch import digest
 from suffixspec.store.files import TEMPORARY, Files
 from suffixspec.store.identity import TokenizerIdentity, TokenizerMismatchError
-from suffixspec.store.lock import FileLock, lock_descriptor
 from suffixspec.store.pace import STRETCH, give_way
 from suffixspec.store.record import DamagedError, Record
 from suffixspec.store.sealed_file import SealedFile

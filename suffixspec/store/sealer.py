@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suffixspec.errors import SuffixspecWarning
+from suffixspec.file_lock import lock_descriptor
 from suffixspec.index.history import CONTEXT
 from suffixspec.index.sealed import MOST_TOKENS, SealedIndex, StoppedError
-from suffixspec.store.lock import lock_descriptor
 from suffixspec.store.pace import STRETCH, give_way
 from suffixspec.store.sealed_file import Note
 

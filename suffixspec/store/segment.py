@@ -21,8 +21,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from suffixspec.file_lock import lock_descriptor
 from suffixspec.store.files import Files
-from suffixspec.store.lock import lock_descriptor
 from suffixspec.store.pace import STRETCH, give_way
 from suffixspec.store.record import DamagedError, Record, decode
 

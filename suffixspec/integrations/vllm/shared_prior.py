@@ -22,7 +22,6 @@ from suffixspec.index.sealed import SealedIndex
 
 logger = logging.getLogger("vllm.suffixspec")
 
-_LOCK = "building.lock"
 _LONGEST_SECONDS = 1800.0
 
 
@@ -118,14 +117,9 @@ def build(tokenizer: str) -> dict[str, object]:
         OSError: the cache cannot be written.
     """
     from suffixspec.draft.prior import load_prior
-    from suffixspec.store.lock import FileLock
-    from suffixspec.text.cache import cache_root
     from suffixspec.text.tokenizer import load_tokenizer
 
-    folder = cache_root() / "priors"
-    folder.mkdir(parents=True, exist_ok=True)
-    with FileLock(folder / _LOCK):  # the second one finds what the first one has built
-        index = load_prior(load_tokenizer(tokenizer))
+    index = load_prior(load_tokenizer(tokenizer))
     if index is None or index.path is None:
         raise SuffixspecError("expected sources of Python, got none")
     return {"path": str(index.path.absolute()), "largest": int(index.tokens.max(initial=0))}

@@ -1,4 +1,4 @@
-"""A lock between processes that the system lifts when its holder dies."""
+"""A lock between processes that the system lifts when its holder dies. Imports nothing of the project."""
 
 from __future__ import annotations
 
