@@ -42,6 +42,12 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=8, help="turns of each (default: 8)")
     parser.add_argument("--max-tokens", type=int, default=64, help="new tokens a turn (default: 64)")
     parser.add_argument(
+        "--tokens",
+        type=int,
+        default=16,
+        help="most tokens of a draft, in every mode of the bars (default: 16)",
+    )
+    parser.add_argument(
         "--minutes", type=float, default=18.0, help="for the bars: no further loop beyond (default: 18)"
     )
     parser.add_argument("--max-model-len", type=int, default=6144)
@@ -77,6 +83,7 @@ def main() -> None:
                 turns=args.turns,
                 max_model_len=args.max_model_len,
                 max_tokens=args.max_tokens,
+                tokens=args.tokens,
                 settings=args.settings,
                 minutes=args.minutes,
                 log=Path(scratch) / "bars.log",

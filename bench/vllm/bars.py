@@ -116,6 +116,7 @@ def run(
     turns: int = 8,
     max_model_len: int = 6144,
     max_tokens: int = 64,
+    tokens: int = 16,
     settings: dict[str, Any] | None = None,
     minutes: float = 18.0,
     log: Path,
@@ -131,7 +132,7 @@ def run(
             f"expected a loop of {turns} turns within {max_model_len} tokens, got none in {trace}"
         )
     end = 2  # <|im_end|> of SmolLM2
-    options = ["--model", str(model), "--max-model-len", str(max_model_len)]
+    options = ["--model", str(model), "--max-model-len", str(max_model_len), "--tokens", str(tokens)]
     options += ["--settings", json.dumps(settings or {})]
     measured: list[dict[str, Any]] = []
     unequal = 0
@@ -164,6 +165,7 @@ def run(
         "loops": 1 + max(one["loop"] for one in measured),
         "turns": turns,
         "max_tokens": max_tokens,
+        "draft_tokens": tokens,
         "prior_tokens": prior_tokens,
         "unequal_turns": unequal,
         "table": table(measured, modes),
