@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from bench import sessions
-from bench.vllm.modes import MODES, environment
+from bench.vllm.modes import MODES, TOKENS, environment
 
 BARS = {"suffix": 1.1, "ngram": 1.5}
 
@@ -116,7 +116,7 @@ def run(
     turns: int = 8,
     max_model_len: int = 6144,
     max_tokens: int = 64,
-    tokens: int = 16,
+    tokens: int | None = None,
     settings: dict[str, Any] | None = None,
     minutes: float = 18.0,
     log: Path,
@@ -132,7 +132,8 @@ def run(
             f"expected a loop of {turns} turns within {max_model_len} tokens, got none in {trace}"
         )
     end = 2  # <|im_end|> of SmolLM2
-    options = ["--model", str(model), "--max-model-len", str(max_model_len), "--tokens", str(tokens)]
+    options = ["--model", str(model), "--max-model-len", str(max_model_len)]
+    options += ["--tokens", str(tokens)] if tokens else []
     options += ["--settings", json.dumps(settings or {})]
     measured: list[dict[str, Any]] = []
     unequal = 0
@@ -165,7 +166,7 @@ def run(
         "loops": 1 + max(one["loop"] for one in measured),
         "turns": turns,
         "max_tokens": max_tokens,
-        "draft_tokens": tokens,
+        "draft_tokens": tokens or TOKENS,
         "prior_tokens": prior_tokens,
         "unequal_turns": unequal,
         "table": table(measured, modes),

@@ -11,7 +11,7 @@ import sys
 import time
 from typing import Any
 
-from bench.vllm.modes import MODES, speculation
+from bench.vllm.modes import MODES, TOKENS, speculation
 
 
 def main() -> None:
@@ -20,7 +20,7 @@ def main() -> None:
     parser.add_argument("--mode", choices=MODES, required=True)
     parser.add_argument("--model", required=True)
     parser.add_argument("--max-model-len", type=int, required=True)
-    parser.add_argument("--tokens", type=int, default=16)
+    parser.add_argument("--tokens", type=int)
     parser.add_argument("--settings", type=json.loads, default={})
     args = parser.parse_args()
     from vllm import LLM, SamplingParams
@@ -37,7 +37,7 @@ def main() -> None:
     )
     warm = SamplingParams(temperature=0, max_tokens=24, ignore_eos=True)
     engine.generate({"prompt_token_ids": [5, 6, 7, 8] * 40}, warm, use_tqdm=False)
-    forwards = count_forwards(engine, args.tokens + 1)
+    forwards = count_forwards(engine, (args.tokens or TOKENS.get(args.mode, 0)) + 1)
     # Built once per machine, in the background: not what is measured.
     drafter = _runner(engine).drafter if args.mode == "suffixspec" else None
     prior = None if drafter is None else drafter.wait_for_prior(600.0)

@@ -3,7 +3,7 @@ r"""Drafts inside vLLM, from 0.22 on: ``method: custom_class``, ``model: suffixs
 ::
 
     vllm serve MODEL --speculative-config \
-        '{"method":"custom_class","model":"suffixspec.integrations.vllm.Proposer","num_speculative_tokens":16}'
+        '{"method":"custom_class","model":"suffixspec.integrations.vllm.Proposer","num_speculative_tokens":32}'
 
 - ``proposer``: what vLLM calls; one chain per sequence and step
 - ``settings``: what ``--additional-config '{"suffixspec": {…}}'`` may say
