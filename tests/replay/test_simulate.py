@@ -230,7 +230,7 @@ class WatchedSession(IndexDraftSession):
         assert len(siblings) == len(draft), "siblings with the same token"
         assert (draft.parents < np.arange(len(draft))).all(), "a child before its parent"
         assert (draft.token_ids >= 0).all(), "a sentinel was drafted"
-        grown_probs = self._probs[PATH, 1 : grown + 1]
+        grown_probs = self._block[2 + PATH, 1 : grown + 1].view(np.float32)
         assert (np.diff(grown_probs) <= 0).all(), "not in descending probability"
         assert ((grown_probs >= 0) & (grown_probs <= 1)).all()
         expected = best_prefix(grown_probs, drafter.costs)
