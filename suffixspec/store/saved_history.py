@@ -31,7 +31,7 @@ from suffixspec.store.identity import TokenizerIdentity
 from suffixspec.store.namespace_log import NamespaceLog
 from suffixspec.store.pace import STRETCH, give_way
 from suffixspec.store.record import Record
-from suffixspec.store.saved_session import Output, SavedDraftSession
+from suffixspec.store.saved_session import Output, SavedDraftSession, Written
 from suffixspec.store.sealed_file import LEAST_SEALED, Note
 from suffixspec.store.sealer import Sealer, is_whole
 from suffixspec.store.usefulness import Ledger, Origin
@@ -82,6 +82,8 @@ class _Resident:
     """What comes in while the trees are being built anew."""
     ledger: Ledger | None = None
     """Which segments the text in memory is of, where the budget wants to know."""
+    held: set[int] = field(default_factory=set)
+    """What is on disk, or soon will be, of sessions of this process that go on: it is in their own trees."""
     _seen: set[int] = field(default_factory=set)
 
     def fresh(self, records: Sequence[Record]) -> list[Record]:
@@ -91,8 +93,8 @@ class _Resident:
         """
         new = []
         for record in records:
-            mark = hash((record.session, record.time, zlib.crc32(record.tokens.tobytes())))
-            if mark not in self._seen:
+            mark = _mark(record)
+            if mark not in self._seen and mark not in self.held:
                 self._seen.add(mark)
                 new.append(record)
         return new
@@ -112,13 +114,17 @@ class _Resident:
         self.stale = True
 
 
+def _mark(record: Record) -> int:
+    return hash((record.session, record.time, zlib.crc32(record.tokens.tobytes())))
+
+
 class SavedHistory:
     """Feeds a drafter's history from a store, and the store from the drafter's sessions.
 
     A namespace is read when its first session begins: in the background, oldest first, as much of its end as the
     memory for it holds; a long one is indexed apart, without a lock, and put in place when it is ready. Drafts
-    work without it until then. Outputs of sessions that end are in memory at once; a thread writes them to disk,
-    and looks for what other processes have sealed.
+    work without it until then. Outputs of sessions that end are in memory at once. A thread writes each output to
+    disk when it is complete, whether or not its session goes on, and looks for what other processes have sealed.
 
     Args:
         store: opened with the drafter's tokenizer.
@@ -210,28 +216,55 @@ class SavedHistory:
 
         The caller holds ``lock``. What was forgotten meanwhile is left out.
         """
+        self.remember(namespace, self.write(namespace, name, outputs))
+
+    def write(self, namespace: str, name: str, outputs: Sequence[Output]) -> list[Written]:
+        """Have outputs of a session that goes on written to disk, when the thread comes to it.
+
+        A process that is killed so loses what was written last, not all that its loops wrote. The caller holds
+        ``lock``, and hands what this returns to ``remember`` when the session ends.
+        """
         records = [Record(name, output, context, when) for when, context, output in outputs]
         records = self._not_forgotten(namespace, records)
         place = self._resident.get(namespace)
-        if place is not None:
-            place.fresh(records)
-            if place.kept is not None:
-                place.kept += records
+        written: list[Written] = []
         for record in records:
-            if self._drafter.suffix and self._drafter.history_mode == "namespace":
-                self._drafter.history.add(namespace, record.tokens, context=record.context)
-                if place is not None and place.ledger is not None:
-                    origin = place.ledger.new()
-                    place.ledger.came(self._drafter.history.index(namespace).trees[0], origin)
-                    self._origins[id(record)] = origin
+            origin = None
+            if place is not None:
+                place.held.add(_mark(record))
+                origin = None if place.ledger is None else place.ledger.new()
             if self._writes:
                 self._queue.append((namespace, record))
                 self._queued += len(record.tokens)
+                if origin is not None:
+                    self._origins[id(record)] = origin
+            written.append((record, origin))
         while self._queued > _MOST_QUEUED and len(self._queue) > 1:
             _, lost = self._queue.popleft()
             self._queued -= len(lost.tokens)
             self._origins.pop(id(lost), None)
         self._wake.set()
+        return written
+
+    def remember(self, namespace: str, written: Sequence[Written]) -> None:
+        """Have in memory what a session wrote that ends now. The caller holds ``lock``.
+
+        Where a sealed index was built meanwhile and holds it already, it is counted twice: drafts are a little too
+        sure of it, until the index is built anew.
+        """
+        left = {id(one) for one in self._not_forgotten(namespace, [record for record, _ in written])}
+        place = self._resident.get(namespace)
+        for record, origin in written:
+            if place is not None:
+                place.held.discard(_mark(record))
+            if id(record) not in left or (place is not None and not place.fresh([record])):
+                continue
+            if place is not None and place.kept is not None:
+                place.kept.append(record)
+            if self._drafter.suffix and self._drafter.history_mode == "namespace":
+                self._drafter.history.add(namespace, record.tokens, context=record.context)
+                if place is not None and place.ledger is not None and origin is not None:
+                    place.ledger.came(self._drafter.history.index(namespace).trees[0], origin)
 
     def catch_up(self) -> None:
         """Drop the history in memory when something was forgotten, and say so to whoever waits. No disk call.
@@ -390,7 +423,7 @@ class SavedHistory:
             if not is_whole(note, found):
                 return
             rest = [info for info in found if info.name not in note.segments]
-            fresh = _Resident()
+            fresh = _Resident(held=place.held)
             built = GenerationalIndex(budget_bytes=self._drafter.history.namespace_bytes)
             for info in rest:
                 origin = None if place.ledger is None else place.ledger.new(info.name)

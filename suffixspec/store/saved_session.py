@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,14 +11,18 @@ from numpy.typing import ArrayLike, NDArray
 if TYPE_CHECKING:
     from suffixspec.draft.indexed import IndexDraftSession
     from suffixspec.draft.tree import DraftTree
+    from suffixspec.store.record import Record
     from suffixspec.store.saved_history import SavedHistory
+    from suffixspec.store.usefulness import Origin
 
 Output = tuple[float, NDArray[np.int32], NDArray[np.int32]]
 """When it was complete, the end of its prompt, its tokens."""
+Written: TypeAlias = "tuple[Record, Origin | None]"
+"""An output on its way to disk, and who counts what is accepted from it."""
 
 
 class SavedDraftSession:
-    """A ``DraftSession`` that looks at the store's epoch before every draft, and saves its outputs when it ends.
+    """A ``DraftSession`` that looks at the store's epoch before every draft, and saves each output when it is complete.
 
     The look is a memory access (some 150 ns); no call of it waits for a disk.
     """
@@ -29,7 +32,7 @@ class SavedDraftSession:
         self._inner = inner
         self._namespace = namespace
         self._name = name
-        self._outputs: list[Output] = []
+        self._written: list[Written] = []
         self._ledger = saved.ledger(namespace)
 
     @property
@@ -62,23 +65,23 @@ class SavedDraftSession:
         return self._inner.sources(nodes)
 
     def end_turn(self) -> None:
-        """The model's output is complete."""
+        """The model's output is complete: it goes to disk soon, and is history here when the session ends."""
         with self._saved.lock:
             self._inner.end_turn()
             now = time.time()
-            self._outputs += [(now, context, output) for context, output in self._inner.take_outputs()]
+            outputs = [(now, context, output) for context, output in self._inner.take_outputs()]
+            self._written += self._saved.write(self._namespace, self._name, outputs)
 
     def clear_history(self) -> None:
         """Drop what can be drafted here from other sessions."""
         self._inner.clear_history()
 
     def close(self) -> None:
-        """End the session: its outputs become history, in memory now and on disk soon."""
-        outputs: Sequence[Output]
-        outputs, self._outputs = self._outputs, []
+        """End the session: its outputs become history."""
+        written, self._written = self._written, []
         with self._saved.lock:
             self._inner.close()
-            self._saved.keep(self._namespace, self._name, outputs)
+            self._saved.remember(self._namespace, written)
 
     @property
     def nbytes(self) -> int:

@@ -90,6 +90,50 @@ def test_a_session_writes_nothing_to_disk_itself(tmp_path):
         saved.close()
 
 
+@pytest.mark.parametrize("reread", [False, True])
+def test_an_output_is_on_disk_before_its_session_ends_and_in_memory_after(tmp_path, reread):
+    """A process that is killed loses no loop that goes on. Other sessions draft from it when it has ended, once."""
+    with HistoryStore(tmp_path, tokenizer=Words()) as store:
+        saved = SavedHistory(store, IndexDrafter(), background=False)
+        session = saved.session("n", "s")
+        speak(session, PROMPT, SECRET)
+        saved.flush()
+        store.log("n").seal()
+        assert [one.tokens.tolist() for one in store.records("n")] == [SECRET]
+        if reread:  # as after something else was forgotten
+            with saved.lock:
+                saved._place("n").clear()
+            saved._read_again("n", saved._place("n"))
+        other = saved.session("n", "t")
+        other.sync(np.array(PROMPT))
+        assert drafted(other) == []
+        session.close()
+        saved.load("n")
+        assert drafted(other)[:2] == SECRET[:2]
+        tree = saved._drafter.history.index("n").trees[0]
+        assert tree.count(tree.find(SECRET[:3])) == 1
+        saved.close()
+        assert [one.tokens.tolist() for one in store.records("n")] == [SECRET]
+
+
+def test_what_is_forgotten_while_its_session_goes_on_does_not_come_back(tmp_path):
+    """Not into memory when the session ends, and not onto the disk."""
+    with HistoryStore(tmp_path, tokenizer=Words()) as store:
+        saved = SavedHistory(store, IndexDrafter(), background=False)
+        session = saved.session("n", "s")
+        speak(session, PROMPT, SECRET)
+        saved.flush()
+        store.forget(session="s", namespace="n")
+        saved.catch_up()
+        session.close()
+        saved.flush()
+        other = saved.session("n", "t")
+        other.sync(np.array(PROMPT))
+        assert drafted(other) == []
+        saved.close()
+        assert list(store.records("n")) == []
+
+
 def test_a_full_disk_stops_nobody_and_is_said_once(tmp_path):
     """Sessions go on and draft; when there is room again, what waited is written."""
     files = FailingFiles(1 << 30)

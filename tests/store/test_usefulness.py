@@ -29,7 +29,7 @@ def filled(place, eviction: str = "least-useful") -> HistoryStore:
 
 
 def use(saved: SavedHistory, number: int, times: int = 1) -> None:
-    """An agent loop that writes a record's text again, drafted from history."""
+    """An agent loop that writes a record's text again, drafted from history. It goes on: nothing of it is kept."""
     tokens = record(number, length=LENGTH).tokens
     for _ in range(times):
         session = saved.session("n", "user")
@@ -38,7 +38,6 @@ def use(saved: SavedHistory, number: int, times: int = 1) -> None:
         accepted = tokens[6 : 6 + len(draft)]
         assert draft.token_ids.tolist() == accepted.tolist()
         session.accept(np.append(accepted, 7).astype(np.int32))
-        session.end_turn()
 
 
 def push(store: HistoryStore, start: int, count: int) -> None:

@@ -2,27 +2,30 @@
 
 vLLM hands a proposer neither request ids nor the runner. Two ways lead to it: the method of the runner that calls
 ``propose`` is wrapped, so that it introduces itself first; and where there is no such method, the frame of the
-caller is looked at. Nothing of vLLM is imported here: the runner's class is wrapped if its module is loaded, which
-it is in every process in which a proposer is made.
+caller is looked at. The method that runs a step is wrapped as well, since one without a token still says which
+requests have ended; without it, that is seen at the next step with a draft. Nothing of vLLM is imported here: the
+runner's class is wrapped if its module is loaded, which it is in every process in which a proposer is made.
 """
 
 from __future__ import annotations
 
 import functools
 import sys
+from collections.abc import Callable
 from typing import Any
 
 RUNNER_MODULE = "vllm.v1.worker.gpu_model_runner"
 RUNNER_CLASS = "GPUModelRunner"
 METHOD = "propose_draft_token_ids"
+STEP = "execute_model"
 _MARK = "__suffixspec__"
 
 
 def install() -> str | None:
-    """Wrap the runner's method, once per process; None if that is done, else what is missing.
+    """Wrap the runner's methods, once per process; None if that is done, else what is missing.
 
-    The wrapper calls ``drafter.introduce(runner, scheduler_output)`` where the runner's drafter has such a method,
-    and does nothing else: other drafters run as before.
+    The wrappers call ``drafter.introduce(runner, scheduler_output)`` and ``drafter.ended(req_ids)`` where the runner's
+    drafter has such methods, and do nothing else: other drafters run as before.
     """
     module = sys.modules.get(RUNNER_MODULE)
     if module is None:
@@ -30,22 +33,38 @@ def install() -> str | None:
     runner_class = getattr(module, RUNNER_CLASS, None)
     if runner_class is None:
         return f"class {RUNNER_MODULE}.{RUNNER_CLASS}"
-    method = getattr(runner_class, METHOD, None)
-    if not callable(method):
+    if not callable(getattr(runner_class, METHOD, None)):
         return f"method {RUNNER_CLASS}.{METHOD}"
-    if getattr(method, _MARK, False):
-        return None
+
+    def introduce(runner: Any, scheduler_output: Any) -> None:
+        call = getattr(getattr(runner, "drafter", None), "introduce", None)
+        if call is not None:
+            call(runner, scheduler_output)
+
+    def end(runner: Any, scheduler_output: Any) -> None:
+        call = getattr(getattr(runner, "drafter", None), "ended", None)
+        req_ids = getattr(scheduler_output, "finished_req_ids", None)
+        if call is not None and req_ids:
+            call(req_ids)
+
+    _call_first(runner_class, METHOD, introduce)
+    _call_first(runner_class, STEP, end)
+    return None
+
+
+def _call_first(runner_class: Any, name: str, first: Callable[[Any, Any], None]) -> None:
+    """Have ``first(runner, scheduler_output)`` called before a method that takes a scheduler's output; only once."""
+    method = getattr(runner_class, name, None)
+    if not callable(method) or getattr(method, _MARK, False):
+        return
 
     @functools.wraps(method)
-    def introducing(self: Any, *args: Any, **kwargs: Any) -> Any:
-        introduce = getattr(getattr(self, "drafter", None), "introduce", None)
-        if introduce is not None:
-            introduce(self, args[0] if args else kwargs.get("scheduler_output"))
+    def wrapped(self: Any, *args: Any, **kwargs: Any) -> Any:
+        first(self, args[0] if args else kwargs.get("scheduler_output"))
         return method(self, *args, **kwargs)
 
-    setattr(introducing, _MARK, True)
-    setattr(runner_class, METHOD, introducing)
-    return None
+    setattr(wrapped, _MARK, True)
+    setattr(runner_class, name, wrapped)
 
 
 def runner_of_caller(depth: int = 2) -> Any | None:

@@ -9,7 +9,7 @@ import multiprocessing.util
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -166,9 +166,19 @@ class Proposer:
         """There is none."""
 
     def introduce(self, runner: Any, scheduler_output: Any = None) -> None:
-        """The runner, before each step; see ``hooks``."""
+        """The runner, before each step that asks for drafts; see ``hooks``."""
         self._runner = runner
         self._scheduled = getattr(scheduler_output, "num_scheduled_tokens", None) or {}
+
+    def ended(self, req_ids: Iterable[str]) -> None:
+        """These requests have ended, whether or not any is left; see ``hooks``.
+
+        When a server has nothing more to do nobody asks for a draft, and it may be killed: their outputs go to disk now.
+        """
+        if self.drafts_here:
+            with self._lock:
+                for req_id in self._live.keys() & set(req_ids):
+                    self._end(req_id)
 
     def propose(
         self,

@@ -24,6 +24,9 @@ def runner_module(monkeypatch):
             self.calls.append((scheduler_output, rest, more))
             return "drafts"
 
+        def execute_model(self, _scheduler_output):
+            return "step"
+
     module = ModuleType(hooks.RUNNER_MODULE)
     module.GPUModelRunner = GPUModelRunner
     monkeypatch.setitem(sys.modules, hooks.RUNNER_MODULE, module)
@@ -41,10 +44,24 @@ def test_the_runner_introduces_itself_with_what_it_schedules(runner_module):
     assert runner.calls == [("scheduled", (1,), {"two": 2})]
 
 
+def test_a_step_without_tokens_says_which_requests_have_ended(runner_module):
+    """Also where that method is missing, all else goes on."""
+    plugin.register()
+    plugin.register()
+    ended = []
+    runner = runner_module.GPUModelRunner(SimpleNamespace(ended=lambda ids: ended.append(set(ids))))
+    assert runner.execute_model(SimpleNamespace(finished_req_ids={"a", "b"})) == "step"
+    assert runner.execute_model(SimpleNamespace(finished_req_ids=set())) == "step"
+    assert ended == [{"a", "b"}]
+    del runner_module.GPUModelRunner.execute_model
+    assert hooks.install() is None
+
+
 def test_for_other_drafters_nothing_changes(runner_module):
     plugin.register()
     runner = runner_module.GPUModelRunner(object())
     assert runner.propose_draft_token_ids(scheduler_output="scheduled") == "drafts"
+    assert runner.execute_model(SimpleNamespace(finished_req_ids={"a"})) == "step"
 
 
 def test_what_is_missing_is_named(runner_module, monkeypatch):

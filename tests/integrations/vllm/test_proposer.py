@@ -123,6 +123,20 @@ def test_what_was_sampled_behind_an_end_token_does_not_become_history(make):
     assert lane.session.context.tolist() == [*TASK, 7, END]
 
 
+def test_a_request_that_has_ended_is_released_though_no_step_asks_for_drafts_any_more(make):
+    proposer = make()
+    engine = Engine(proposer)
+    engine.add("r", TASK, max_tokens=30, eos_token_id=None)
+    engine.step()
+    (lane,) = proposer.table
+    assert lane.busy
+    proposer.ended({"another"})
+    assert lane.busy
+    proposer.ended({"r", "another"})
+    assert not lane.busy
+    assert not proposer._live
+
+
 def test_tokens_that_vllm_takes_back_are_taken_back(make):
     """As after a failed KV transfer: the row is shorter than it was, then goes on differently."""
     proposer = make()
