@@ -153,9 +153,9 @@ def checks(wanted: list[str], folder: Path, scratch: Path) -> dict[str, Any]:
         plain_server = serve.run(model, "none")
         server = serve.run(model, "suffixspec", history=scratch / "history")
         said = server["metrics"]
-        kept = sum(path.stat().st_size for path in (scratch / "history").rglob("*") if path.is_file())
+        kept = sum(path.stat().st_size for path in (scratch / "history").glob("namespaces/*/*"))
         ok = server["texts"] == plain_server["texts"] and len(server["texts"]) == serve.TURNS
-        ok = ok and said.get("spec_decode_num_accepted_tokens_total", 0) > 0
+        ok = ok and said.get("spec_decode_num_accepted_tokens_total", 0) > 0 and kept > 0
         about = f"{serve.TURNS} turns, {said}; ready in {server['ready_seconds']} s; history of {kept} bytes"
         found["serve"] = _check("serve", ok, begun, about)
     return found
