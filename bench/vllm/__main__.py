@@ -42,10 +42,7 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=8, help="turns of each (default: 8)")
     parser.add_argument("--max-tokens", type=int, default=64, help="new tokens a turn (default: 64)")
     parser.add_argument(
-        "--tokens",
-        type=int,
-        default=16,
-        help="most tokens of a draft, in every mode of the bars (default: 16)",
+        "--tokens", type=int, help="most tokens of a draft, in every mode of the bars (default: by mode)"
     )
     parser.add_argument(
         "--minutes", type=float, default=18.0, help="for the bars: no further loop beyond (default: 18)"
