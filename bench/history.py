@@ -316,7 +316,7 @@ class Loops:
                 session.end_turn()
                 self.ended += len(turn.output_ids)
             session.close()
-            time.sleep(0.02)
+            time.sleep(_PERIOD)
 
 
 class Work:

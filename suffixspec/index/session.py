@@ -116,13 +116,16 @@ class SessionIndex:
 
     def take_prior(self, prior: SealedIndex) -> None:
         """Match a text that every session shares, from here on. Cost: O(``OVERLAP``)."""
-        self.prior = prior.cursor()
-        self.prior.extend(self._context[max(0, self._length - OVERLAP) : self._length])
+        self.prior = self._cursor(prior)
 
     def refresh(self) -> None:
         """Look at history's sealed part as it is now. Cost: O(1), and O(``OVERLAP``) where it was exchanged."""
         sealed = None if self.history is None else self.history.index.sealed
         if sealed is not (None if self.sealed is None else self.sealed.index):
-            self.sealed = None if sealed is None else sealed.cursor()
-            if self.sealed is not None:
-                self.sealed.extend(self._context[max(0, self._length - OVERLAP) : self._length])
+            self.sealed = None if sealed is None else self._cursor(sealed)
+
+    def _cursor(self, index: SealedIndex) -> SealedCursor:
+        """A cursor that stands where the context ends."""
+        cursor = index.cursor()
+        cursor.extend(self._context[max(0, self._length - OVERLAP) : self._length])
+        return cursor

@@ -211,13 +211,6 @@ class SavedHistory:
             self._sessions.add(session)
             return session
 
-    def keep(self, namespace: str, name: str, outputs: Sequence[Output]) -> None:
-        """Make outputs of a session that ends history: in memory now, on disk when the thread comes to it.
-
-        The caller holds ``lock``. What was forgotten meanwhile is left out.
-        """
-        self.remember(namespace, self.write(namespace, name, outputs))
-
     def write(self, namespace: str, name: str, outputs: Sequence[Output]) -> list[Written]:
         """Have outputs of a session that goes on written to disk, when the thread comes to it.
 

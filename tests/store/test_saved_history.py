@@ -164,7 +164,7 @@ def test_a_disk_that_fills_up_in_the_middle_of_the_queue_is_written_to_once(tmp_
             for number in range(48):
                 namespace = next(name for name, numbers in said.items() if number in numbers)
                 one = record(number)
-                saved.keep(namespace, one.session, [(one.time, one.context, one.tokens)])
+                saved.write(namespace, one.session, [(one.time, one.context, one.tokens)])
             assert saved._queued == 48 * 6
             files.room = files.written + 4500
             with pytest.raises(OSError, match="No space left"):
