@@ -6,7 +6,6 @@ import json
 import logging
 import os
 import platform
-import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
+from suffixspec.atomic_file import replacing
 from suffixspec.context_cost import ContextCost
 from suffixspec.cost import CostCurve
 from suffixspec.errors import InputError
@@ -173,10 +173,7 @@ def _store(path: Path, data: dict[str, object]) -> None:
     """Write a file whole or not at all. A cache that cannot be written costs another measurement, no more."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(
-            "w", dir=path.parent, prefix=".cost-", delete=False, encoding="utf-8"
-        ) as file:
-            json.dump(data, file, indent=1)
-        Path(file.name).replace(path)
+        with replacing(path) as file:
+            file.write(json.dumps(data, indent=1).encode())
     except OSError:
         return
