@@ -30,7 +30,9 @@ _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 _TRANSFORMERS_FILES = ("tokenizer.model", "vocab.json", "vocab.txt", "tekken.json", "tiktoken.model")
 
 
-def load_tokenizer(spec: str | None = None) -> "Tokenizer":
+def load_tokenizer(
+    spec: str | None = None, *, revision: str | None = None, trust_remote_code: bool = False
+) -> "Tokenizer":
     """Load a tokenizer and its chat template.
 
     Args:
@@ -42,7 +44,10 @@ def load_tokenizer(spec: str | None = None) -> "Tokenizer":
               such a ``tokenizer.json`` itself, or a GGUF file or a folder with one (converted once and
               cached);
             - the ID of a repository on the Hugging Face hub (``owner/name``), loaded by transformers: from
-              its local cache when it is there, else over the network. No code of the repository is run.
+              its local cache when it is there, else over the network.
+
+        revision: branch, tag or commit of a repository on the hub; None: its main one. Not of files here.
+        trust_remote_code: whether code of the repository may be run, where its tokenizer needs it.
 
     Raises:
         InputError: nothing of that name, or not a tokenizer; says what was tried.
@@ -54,9 +59,9 @@ def load_tokenizer(spec: str | None = None) -> "Tokenizer":
     if path.is_file():
         return _from_gguf(path, path.stem) if _is_gguf(path) else _from_json(path, path.parent)
     if path.is_dir():
-        return _from_folder(path, spec)
+        return _from_folder(path, spec, trust_remote_code)
     if _HUB_ID.fullmatch(spec) and not spec.lower().endswith((".json", ".gguf")):
-        return _from_hub(spec)
+        return _from_hub(spec, revision, trust_remote_code)
     raise InputError(
         "expected a folder with tokenizer.json, a tokenizer.json, a GGUF file or a Hugging Face ID "
         "(owner/name), got a path that does not exist",
@@ -326,7 +331,7 @@ def _from_gguf(path: Path, label: str) -> Tokenizer:
     return tokenizer
 
 
-def _from_folder(folder: Path, spec: str) -> Tokenizer:
+def _from_folder(folder: Path, spec: str, trust_remote_code: bool) -> Tokenizer:
     if (folder / "tokenizer.json").is_file():
         return _from_json(folder / "tokenizer.json", folder)
     ggufs = sorted(path for path in folder.glob("*.gguf") if path.is_file())
@@ -336,7 +341,9 @@ def _from_folder(folder: Path, spec: str) -> Tokenizer:
         names = ", ".join(path.name for path in ggufs)
         raise InputError(f"expected one GGUF file, got {len(ggufs)} ({names}); name one of them", path=spec)
     if any((folder / name).is_file() for name in _TRANSFORMERS_FILES):
-        return _from_transformers(str(folder), name=folder.resolve().name, local=True)
+        return _from_transformers(
+            str(folder), name=folder.resolve().name, local=True, trust_remote_code=trust_remote_code
+        )
     raise InputError("expected a folder with tokenizer.json or a GGUF file, got one with neither", path=spec)
 
 
@@ -417,16 +424,24 @@ def _configured_eos(folder: Path) -> list[int]:
     return []
 
 
-def _from_hub(identifier: str) -> Tokenizer:
+def _from_hub(identifier: str, revision: str | None, trust_remote_code: bool) -> Tokenizer:
+    load = partial(
+        _from_transformers,
+        identifier,
+        name=identifier,
+        revision=revision,
+        trust_remote_code=trust_remote_code,
+    )
     try:
-        return _from_transformers(identifier, name=identifier, local=True)
+        return load(local=True)
     except InputError as in_cache:
         host = _unreachable_host()
         if host is None:
-            return _from_transformers(identifier, name=identifier, local=False)
+            return load(local=False)
+        named = repr(identifier) if revision is None else f"{identifier!r} at {revision!r}"
         raise InputError(
             "expected a tokenizer: a folder, a tokenizer.json, a GGUF file or the ID of a repository on the "
-            f"Hugging Face hub; got {identifier!r}: no such file here, not in the local hub cache, and "
+            f"Hugging Face hub; got {named}: no such file here, not in the local hub cache, and "
             f"{host} cannot be reached. Check the spelling, connect once so that it is cached, or leave "
             "--tokenizer out to use SmolLM2's, which needs no network"
         ) from in_cache
@@ -447,14 +462,21 @@ def _unreachable_host() -> str | None:
     return None
 
 
-def _from_transformers(identifier: str, *, name: str, local: bool) -> Tokenizer:
+def _from_transformers(
+    identifier: str, *, name: str, local: bool, revision: str | None = None, trust_remote_code: bool = False
+) -> Tokenizer:
     from transformers import AutoTokenizer
     from transformers.utils import logging
 
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()
     try:
-        loaded = AutoTokenizer.from_pretrained(identifier, local_files_only=local, trust_remote_code=False)
+        loaded = AutoTokenizer.from_pretrained(
+            identifier,
+            revision=revision or "main",
+            local_files_only=local,
+            trust_remote_code=trust_remote_code,
+        )
     except Exception as error:  # OSError, ValueError, ImportError, and what the converters raise
         raise InputError(
             f"expected a tokenizer that transformers can load, got {type(error).__name__} for "

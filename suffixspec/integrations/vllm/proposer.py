@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 from suffixspec.draft.indexed import IndexDrafter
 from suffixspec.integrations.vllm import hooks
 from suffixspec.integrations.vllm.chain import best_chain
+from suffixspec.integrations.vllm.draft_sources import DraftSources, ServedModel
 from suffixspec.integrations.vllm.live_request import LiveRequest, end_ids
 from suffixspec.integrations.vllm.load_gate import LoadGate
 from suffixspec.integrations.vllm.session_table import AnySession, SessionTable
 from suffixspec.integrations.vllm.settings import Settings
-from suffixspec.integrations.vllm.shared_prior import SharedPrior
+from suffixspec.shared_prior import TokenizerSource
 
 if TYPE_CHECKING:
     from suffixspec.index.sealed import SealedIndex
-    from suffixspec.store.saved_history import SavedHistory
 
 # Below vLLM's own logger, which is the one that it configures.
 logger = logging.getLogger("vllm.suffixspec")
@@ -71,8 +71,7 @@ class Proposer:
         self._failures = 0
         self._said: set[str] = set()
         self._turn: int | None = None
-        self._saved: SavedHistory | None = None
-        self._prior: SharedPrior | None = None
+        self._sources: DraftSources | None = None
         self._lock = threading.RLock()
         if self.drafts_here:
             self._open(vllm_config)
@@ -94,10 +93,9 @@ class Proposer:
             # the time, nor on when a history or the prior has been read.
             self._draft_seconds = idle_seconds = float("inf")
         else:
-            if settings.history is not None:
-                self._saved = self._open_history(vllm_config)
-            if settings.prior:
-                self._prior = self._open_prior(vllm_config.model_config)
+            self._sources = DraftSources(
+                settings, self.drafter, _served(vllm_config.model_config), lock=self._lock, logger=logger
+            )
         self.table = SessionTable(
             self._begin,
             most=settings.max_sessions,
@@ -113,36 +111,12 @@ class Proposer:
         atexit.register(_close, this)
         multiprocessing.util.Finalize(None, _close, args=(this,), exitpriority=10)
 
-    def _open_history(self, vllm_config: Any) -> SavedHistory | None:
-        """The folder of outputs; without it, and said so, where it cannot be used."""
-        from suffixspec.errors import SuffixspecError
-        from suffixspec.store.saved_history import open_saved
-        from suffixspec.text.tokenizer import load_tokenizer
-
-        model = vllm_config.model_config
-        folder = self.settings.history_folder
-        assert folder is not None
-        try:
-            tokenizer = load_tokenizer(_tokenizer_of(model))
-            return open_saved(folder, self.drafter, tokenizer, lock=self._lock, target=str(model.model))
-        except (SuffixspecError, OSError) as error:
-            logger.warning("suffixspec: no history is kept: %s", error)
-            return None
-
-    def _open_prior(self, model: Any) -> SharedPrior:
-        def opened(index: SealedIndex) -> None:
-            with self._lock:  # not in the middle of a step
-                self.drafter.prior = index
-
-        vocabulary = None
-        with contextlib.suppress(Exception):  # of some multimodal models vLLM does not know it
-            vocabulary = int(model.get_vocab_size())
-        return SharedPrior(_tokenizer_of(model), vocabulary=vocabulary, opened=opened)
-
     def _begin(self, namespace: str, name: str) -> AnySession:
-        if self._saved is not None:
-            return self._saved.session(namespace, name)
-        return self.drafter.session(namespace)
+        return (
+            self.drafter.session(namespace)
+            if self._sources is None
+            else self._sources.session(namespace, name)
+        )
 
     def _compile(self) -> None:
         """Compile the kernels, or load them: half a minute on a machine's first start, else under a second."""
@@ -156,9 +130,7 @@ class Proposer:
 
     def wait_for_prior(self, timeout: float | None = None) -> SealedIndex | None:
         """The prior, once it is opened; None where there is none. For measurements: nothing else waits for it."""
-        if self._prior is not None:
-            self._prior.wait(timeout)
-        return self.drafter.prior if self.drafts_here else None
+        return None if self._sources is None else self._sources.wait_for_prior(timeout)
 
     # -- what vLLM calls --------------------------------------------------------------------------------------
 
@@ -233,14 +205,14 @@ class Proposer:
         """End all sessions: their outputs become history, on disk where a folder was named. May be called again."""
         if not self.drafts_here:
             return
-        if self._prior is not None:
-            self._prior.close()
+        if self._sources is not None:
+            self._sources.give_up_prior()
         with self._lock:
             self.table.close()
             self._live.clear()
             self._failures = _MOST_FAILURES
-        if self._saved is not None:
-            self._saved.close()
+        if self._sources is not None:
+            self._sources.close()
 
     # -- within -----------------------------------------------------------------------------------------------
 
@@ -380,8 +352,18 @@ def _close(proposer: weakref.ref[Proposer]) -> None:
             this.close()
 
 
-def _tokenizer_of(model: Any) -> str:
-    return str(getattr(model, "tokenizer", None) or model.model)
+def _served(model: Any) -> ServedModel:
+    """What vLLM's model configuration says of the model and its tokenizer, which may be another repository's."""
+    vocabulary = None
+    with contextlib.suppress(Exception):  # of some multimodal models vLLM does not know it
+        vocabulary = int(model.get_vocab_size())
+    revision = getattr(model, "tokenizer_revision", None)  # the model's, where the user named none
+    tokenizer = TokenizerSource(
+        str(getattr(model, "tokenizer", None) or model.model),
+        revision=None if revision is None else str(revision),
+        trust_remote_code=bool(getattr(model, "trust_remote_code", False)),
+    )
+    return ServedModel(str(model.model), tokenizer, vocabulary)
 
 
 def _name(value: object) -> str | None:

@@ -6,10 +6,11 @@ import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from suffixspec.cost import NAMES, CostCurve
 from suffixspec.errors import InputError
+from suffixspec.store.budget import Budget, Eviction
 
 KEY = "suffixspec"
 """Ours among the additional settings."""
@@ -44,6 +45,10 @@ class Settings:
     """Whether LoRA adapters draft from one another's outputs. Else each has a namespace of its own."""
     history: str | None = None
     """Folder in which outputs are kept from one run to the next; ``"saved"``: this user's. None: in memory only."""
+    history_eviction: Eviction | None = None
+    """What leaves the folder first when it outgrows its budget (100 million tokens or 1 GiB a namespace): ``"oldest"``
+    segments, or ``"least-useful"`` ones: those that drafts were accepted from least, for their size. Use is counted
+    only by servers that are told so: tell it to all that share the folder. None: the oldest."""
     history_bytes: int = 1 << 30
     """Memory for the outputs of ended loops, all namespaces together."""
     session_bytes: int = 1 << 30
@@ -85,6 +90,16 @@ class Settings:
                 raise InputError(f"expected the setting {name} to be true or false, got {value!r}")
         if self.history is not None and (not isinstance(self.history, str) or not self.history):
             raise InputError(f"expected the setting history to be a folder, got {self.history!r}")
+        choices = get_args(Eviction)
+        if self.history_eviction is not None and self.history_eviction not in choices:
+            raise InputError(
+                f"expected the setting history_eviction to be {' or '.join(choices)}, got {self.history_eviction!r}"
+            )
+        if self.history_eviction is not None and self.history is None:
+            raise InputError(
+                "expected a folder in the setting history with history_eviction, got none; nothing is kept that could "
+                "leave, so name a folder or leave the setting out"
+            )
         if self.cost is not None and not isinstance(self.cost, str | dict):
             raise InputError(
                 f"expected the setting cost to be one of {', '.join(NAMES)}, a file, or an object "
@@ -141,3 +156,8 @@ class Settings:
         from suffixspec.store.options import history_folder
 
         return None if self.history is None else history_folder(self.history)
+
+    @property
+    def budget(self) -> Budget:
+        """What that folder may hold, and what leaves first."""
+        return Budget() if self.history_eviction is None else Budget(eviction=self.history_eviction)

@@ -436,7 +436,7 @@ def test_data_parallel_engines_share_a_history_folder(make, tmp_path, monkeypatc
     """What one engine's loops wrote, another one drafts from once it is sealed."""
     from suffixspec.text.tokenizer import load_tokenizer
 
-    monkeypatch.setattr("suffixspec.text.tokenizer.load_tokenizer", lambda _: load_tokenizer())
+    monkeypatch.setattr("suffixspec.text.tokenizer.load_tokenizer", lambda *_, **__: load_tokenizer())
     settings = {"history": str(tmp_path / "history")}
     options = {"max_tokens": 60, "eos_token_id": None}
     first = make(settings=settings)
@@ -445,8 +445,8 @@ def test_data_parallel_engines_share_a_history_folder(make, tmp_path, monkeypatc
     engine.run()
     first.close()
     second = make(settings=settings)
-    second._saved.session("default", "look").close()
-    second._saved.load("default")
+    second._sources.saved.session("default", "look").close()
+    second._sources.saved.load("default")
     assert len(second.drafter.history) > 0
     engine = Engine(second)
     engine.add("r", TASK, **options)
@@ -461,7 +461,7 @@ def test_data_parallel_engines_share_a_history_folder(make, tmp_path, monkeypatc
 def test_a_history_that_cannot_be_used_is_said_and_drafting_goes_on(make, tmp_path, caplog, monkeypatch):
     from suffixspec.text.tokenizer import load_tokenizer
 
-    monkeypatch.setattr("suffixspec.text.tokenizer.load_tokenizer", lambda _: load_tokenizer())
+    monkeypatch.setattr("suffixspec.text.tokenizer.load_tokenizer", lambda *_, **__: load_tokenizer())
     (tmp_path / "file").write_text("no folder")
     with caplog.at_level(logging.WARNING, logger="vllm.suffixspec"):
         engine = Engine(make(settings={"history": str(tmp_path / "file")}))

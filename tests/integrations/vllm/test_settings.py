@@ -39,6 +39,10 @@ def test_a_setting_that_there_is_none_of_is_refused_with_those_that_there_are():
         ("draft_seeded", None),
         ("prior", "yes"),
         ("history", 7),
+        ("history_eviction", "newest"),
+        ("history_eviction", ""),
+        ("history_eviction", ["oldest"]),
+        ("history_eviction", 3),
         ("cost", 3),
         ("draft_tokens", -1),
     ],
@@ -82,3 +86,21 @@ def test_the_history_folder_may_be_the_users_own(tmp_path):
     assert Settings(history=str(tmp_path)).history_folder == tmp_path
     assert Settings(history="saved").history_folder is not None
     assert Settings().history_folder is None
+
+
+def test_what_leaves_a_history_first_is_chosen_as_on_the_command_line(tmp_path):
+    import argparse
+
+    from suffixspec.store.options import add_history_options, budget_of
+
+    parser = argparse.ArgumentParser()
+    add_history_options(parser)
+    for chosen in ("oldest", "least-useful", None):
+        options = [] if chosen is None else ["--history-eviction", chosen]
+        ours = Settings.of({"suffixspec": {"history": str(tmp_path), "history_eviction": chosen}})
+        assert ours.budget == budget_of(parser.parse_args(options), kept=True)
+
+
+def test_an_eviction_without_a_history_is_refused_with_what_to_do():
+    with pytest.raises(InputError, match=r"folder in the setting history .* name a folder or leave"):
+        Settings.of({"suffixspec": {"history_eviction": "least-useful"}})

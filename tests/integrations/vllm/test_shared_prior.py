@@ -12,10 +12,11 @@ import pytest
 
 from suffixspec.index.sealed import SealedIndex
 from suffixspec.integrations.vllm import Proposer
-from suffixspec.integrations.vllm.shared_prior import SharedPrior
+from suffixspec.shared_prior import SharedPrior, TokenizerSource
 
 from .rig import END, Engine, vllm_config
 
+LOGGER = logging.getLogger("vllm.suffixspec")
 KNOWN = [5, 9, 7, 11, 6, 13, 8, 12, 10, 4]
 
 
@@ -33,7 +34,9 @@ def says(path: Path, largest: int = max(KNOWN), before: str = "") -> list[str]:
 
 def opened_by(command, *, vocabulary=None):
     found = []
-    SharedPrior("toy", vocabulary=vocabulary, opened=found.append, command=command).wait(30)
+    SharedPrior(
+        TokenizerSource("toy"), vocabulary=vocabulary, opened=found.append, logger=LOGGER, command=command
+    ).wait(30)
     return found
 
 
@@ -45,7 +48,7 @@ def builder(monkeypatch, command):
         asked.append((tokenizer, given["vocabulary"]))
         return SharedPrior(tokenizer, **given, command=command)
 
-    monkeypatch.setattr("suffixspec.integrations.vllm.proposer.SharedPrior", made_by)
+    monkeypatch.setattr("suffixspec.integrations.vllm.draft_sources.SharedPrior", made_by)
     return asked
 
 
@@ -92,7 +95,7 @@ def test_a_first_turn_is_drafted_from_the_prior(made, monkeypatch):
     config.model_config.tokenizer, config.model_config.get_vocab_size = "served/tokenizer", lambda: 23
     proposer = Proposer(config)
     assert proposer.wait_for_prior(30) is not None
-    assert asked == [("served/tokenizer", 23)]
+    assert asked == [(TokenizerSource("served/tokenizer"), 23)]
     session = proposer.drafter.session()
     session.sync([3, END, *KNOWN[:5]])
     draft = session.draft()
@@ -116,8 +119,8 @@ def test_starting_does_not_wait_for_it_and_the_end_does_not_either(made, tmp_pat
             break
         time.sleep(0.05)
     proposer.close()
-    assert proposer._prior.wait(30)
-    assert proposer._prior._builder.poll() is not None
+    assert proposer._sources._prior.wait(30)
+    assert proposer._sources._prior._builder.poll() is not None
     assert proposer.drafter.prior is None
 
 
@@ -136,13 +139,13 @@ def test_where_it_is_not_wanted_or_not_used_nothing_is_built(monkeypatch):
     proposer = Proposer(vllm_config(settings={"prior": True}))
     proposer.wait_for_prior(30)
     proposer.close()
-    assert asked == [("toy", None)]
+    assert asked == [(TokenizerSource("toy"), None)]
 
 
 BUILD = """
 import sys, pathlib
+from suffixspec import shared_prior
 from suffixspec.draft import prior
-from suffixspec.integrations.vllm import shared_prior
 
 folder, calls = pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[2])
 prior._folders = lambda: [folder]
@@ -185,7 +188,7 @@ def test_servers_that_are_started_together_build_it_once(tmp_path, monkeypatch):
 
 
 def test_the_builder_says_in_one_line_what_is_wrong(tmp_path):
-    command = [sys.executable, "-m", "suffixspec.integrations.vllm.shared_prior", str(tmp_path / "none.json")]
+    command = [sys.executable, "-m", "suffixspec.shared_prior", str(tmp_path / "none.json")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     assert "none.json" in done.stderr

@@ -1,4 +1,4 @@
-"""The prior of the served tokenizer, built and opened beside the engine: ``python -m`` this builds it.
+"""The prior of the served tokenizer, built and opened beside somebody else's engine: ``python -m`` this builds it.
 
 Building takes half a minute of a core and loads a tokenizer. Neither belongs into the process that runs forwards, so
 another one does it, at the lowest priority, and says in which file it is; here that file is mapped, and its pages are
@@ -7,6 +7,7 @@ shared with all servers of this machine. Of several that are started together on
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import json
 import logging
@@ -15,35 +16,74 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from suffixspec.errors import SuffixspecError
 from suffixspec.index.sealed import SealedIndex
 
-logger = logging.getLogger("vllm.suffixspec")
+if TYPE_CHECKING:
+    from suffixspec.text.tokenizer import Tokenizer
 
 _LONGEST_SECONDS = 1800.0
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerSource:
+    """Where the tokenizer of a served model is from, as its server was told.
+
+    Args:
+        name: what ``load_tokenizer`` takes: a folder, a file, or a hub ID.
+        revision: branch, tag or commit on the hub; None: the main one.
+        trust_remote_code: whether code of the repository may be run.
+    """
+
+    name: str
+    revision: str | None = None
+    trust_remote_code: bool = False
+
+    def load(self) -> Tokenizer:
+        """The tokenizer.
+
+        Raises:
+            InputError: none there.
+        """
+        from suffixspec.text.tokenizer import load_tokenizer
+
+        return load_tokenizer(self.name, revision=self.revision, trust_remote_code=self.trust_remote_code)
+
+    @property
+    def arguments(self) -> list[str]:
+        """It, on the command line of this module."""
+        given = ["--trust-remote-code"] if self.trust_remote_code else []
+        if self.revision is not None:
+            given.append(f"--revision={self.revision}")
+        return [*given, "--", self.name]
 
 
 class SharedPrior:
     """Opens the prior of a tokenizer in the background; where that fails, it is logged once and there is none.
 
     Args:
-        tokenizer: what ``load_tokenizer`` takes: a folder, a file, or a hub ID.
+        tokenizer: of the served model.
         vocabulary: tokens that the target knows; a prior with others is not used. None: not known.
         opened: called with the index, on another thread, once it is there.
+        logger: of the server.
         command: builds it; None: this module, in a process of its own.
     """
 
     def __init__(
         self,
-        tokenizer: str,
+        tokenizer: TokenizerSource,
         *,
         vocabulary: int | None,
         opened: Callable[[SealedIndex], None],
+        logger: logging.Logger,
         command: Sequence[str] | None = None,
     ) -> None:
-        self._command = list(command or (sys.executable, "-m", __name__, tokenizer))
+        self._command = list(command or (sys.executable, "-m", __name__, *tokenizer.arguments))
+        self._logger = logger
         self._vocabulary = vocabulary
         self._opened = opened
         self._closed = threading.Event()
@@ -70,11 +110,13 @@ class SharedPrior:
             index = self._open(self._build())
         except Exception as error:  # noqa: BLE001  # nothing depends on a prior
             if not self._closed.is_set():
-                logger.warning("suffixspec: drafting without the sources of Python and packages: %s", error)
+                self._logger.warning(
+                    "suffixspec: drafting without the sources of Python and packages: %s", error
+                )
             return
         if not self._closed.is_set():
             self._opened(index)
-            logger.info("suffixspec: drafting from the sources of Python and packages, too")
+            self._logger.info("suffixspec: drafting from the sources of Python and packages, too")
 
     def _build(self) -> Path:
         with self._begun:
@@ -109,7 +151,7 @@ class SharedPrior:
         return index
 
 
-def build(tokenizer: str) -> dict[str, object]:
+def build(tokenizer: TokenizerSource) -> dict[str, object]:
     """Build a tokenizer's prior unless it is there: its file, and the largest token in it.
 
     Raises:
@@ -117,9 +159,8 @@ def build(tokenizer: str) -> dict[str, object]:
         OSError: the cache cannot be written.
     """
     from suffixspec.draft.prior import load_prior
-    from suffixspec.text.tokenizer import load_tokenizer
 
-    index = load_prior(load_tokenizer(tokenizer))
+    index = load_prior(tokenizer.load())
     if index is None or index.path is None:
         raise SuffixspecError("expected sources of Python, got none")
     return {"path": str(index.path.absolute()), "largest": int(index.tokens.max(initial=0))}
@@ -128,8 +169,13 @@ def build(tokenizer: str) -> dict[str, object]:
 def _main() -> None:
     with contextlib.suppress(AttributeError, OSError):
         os.nice(19)
+    parser = argparse.ArgumentParser(description="Build the prior of a tokenizer; says where it is, as JSON.")
+    parser.add_argument("tokenizer", help="a folder, a file, or a hub ID")
+    parser.add_argument("--revision", help="branch, tag or commit on the hub")
+    parser.add_argument("--trust-remote-code", action="store_true", help="code of the repository may be run")
+    args = parser.parse_args()
     try:
-        told = build(sys.argv[1])
+        told = build(TokenizerSource(args.tokenizer, args.revision, args.trust_remote_code))
     except (SuffixspecError, OSError) as error:
         sys.exit(str(error).replace("\n", " "))
     sys.stdout.write(json.dumps(told) + "\n")
