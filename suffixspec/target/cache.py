@@ -5,11 +5,14 @@ length too, and the attention mask does the window. So a rejected draft, or a tu
 nothing but a smaller ``length``, and nothing here depends on how transformers crops its own caches.
 """
 
+import contextlib
+import functools
 import math
 import mmap
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -17,6 +20,9 @@ from transformers.cache_utils import Cache
 
 _LAZY = sys.platform != "win32"
 """Whether this system takes memory for what is written to only, page by page."""
+
+_MOST_ADDRESSES = 1 << 36
+"""Bytes of addresses for one cache ahead of what it needs: a process has some 2^47, and hundreds of caches."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +35,11 @@ class LayerShape:
     dtype: torch.dtype
     device: torch.device
 
+    @property
+    def slot_bytes(self) -> int:
+        """Bytes of one token's keys and values."""
+        return self.heads * (self.key_dim + self.value_dim) * self.dtype.itemsize
+
 
 class KVLayer:
     """Keys [1, heads, capacity, key_dim] and values [1, heads, capacity, value_dim] of one layer."""
@@ -40,8 +51,9 @@ class KVLayer:
     is_initialized = True
     supports_early_init = False
 
-    def __init__(self, shape: LayerShape, capacity: int) -> None:
+    def __init__(self, shape: LayerShape, capacity: int, ahead: int = 0) -> None:
         self.shape = shape
+        self._ahead = ahead
         self._room = self._zeros(capacity)
         self._cut(capacity)
 
@@ -78,15 +90,26 @@ class KVLayer:
         """Have ``capacity`` slots, with the content kept.
 
         A copy of what there is, tens of ms for some thousand tokens, is time that somebody waits for his next token.
-        So where memory is taken for what is written only, addresses are taken for twice as many slots: a cache
-        that grows is copied when it has doubled, and otherwise grows at no cost.
+        So where memory is taken for what is written only, addresses are taken for ``ahead`` slots when it first
+        grows, and for twice as many as are needed where it grows past them: else it grows at no cost.
+
+        Raises:
+            MemoryError: or what torch raises; the layer is as it was.
         """
         if capacity > self._room[0].shape[2]:
-            room = self._zeros(2 * capacity if _LAZY and self.shape.device.type == "cpu" else capacity)
+            room = self._room_for(capacity)
             for store, held in zip(room, (self.keys, self.values), strict=True):
                 store[:, :, : held.shape[2]] = held
             self._room = room
         self._cut(capacity)
+
+    def _room_for(self, capacity: int) -> tuple[torch.Tensor, torch.Tensor]:
+        if not _LAZY or self.shape.device.type != "cpu":
+            return self._zeros(capacity)
+        if self._ahead > 2 * capacity and not _addresses_are_counted():
+            with contextlib.suppress(MemoryError):  # not that many: then fewer
+                return self._zeros(self._ahead)
+        return self._zeros(2 * capacity)
 
 
 def _zeros(size: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> torch.Tensor:
@@ -102,7 +125,25 @@ def _zeros(size: tuple[int, ...], dtype: torch.dtype, device: torch.device) -> t
         block = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     except OSError as error:
         raise MemoryError(f"can't allocate memory: {nbytes} bytes ({error})") from error
+    if hasattr(mmap, "MADV_NOHUGEPAGE"):
+        # Each head's slots begin somewhere else: with pages of 2 MB the first token would take that much for each,
+        # far more than a cache's ``nbytes``, which budgets count.
+        with contextlib.suppress(OSError):  # a kernel without such pages
+            block.madvise(mmap.MADV_NOHUGEPAGE)
     return torch.frombuffer(block, dtype=dtype).view(size)
+
+
+@functools.cache
+def _addresses_are_counted() -> bool:
+    """Whether addresses without memory use up a limit of this process or system."""
+    import resource  # not on every system, as lazily taken memory is not
+
+    if resource.getrlimit(resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY:
+        return True
+    try:
+        return Path("/proc/sys/vm/overcommit_memory").read_text(encoding="ascii").strip() == "2"
+    except OSError:  # not Linux
+        return False
 
 
 class KVCache(Cache):
@@ -114,14 +155,16 @@ class KVCache(Cache):
     Args:
         layout: per layer of the model what it stores, or None for a layer that stores nothing.
         capacity: slots per layer, >= 1. It grows only by ``reserve``.
+        most: slots that it will never need more than; up to there it grows without being copied, where that
+            takes no more than addresses.
     """
 
-    def __init__(self, layout: Sequence[LayerShape | None], *, capacity: int) -> None:
+    def __init__(self, layout: Sequence[LayerShape | None], *, capacity: int, most: int = 0) -> None:
         if capacity < 1:
             raise ValueError(f"expected a capacity of at least one slot, got {capacity}")
-        self._stores = {
-            index: KVLayer(shape, capacity) for index, shape in enumerate(layout) if shape is not None
-        }
+        shapes = {index: shape for index, shape in enumerate(layout) if shape is not None}
+        ahead = min(most, _MOST_ADDRESSES // max(1, sum(shape.slot_bytes for shape in shapes.values())))
+        self._stores = {index: KVLayer(shape, capacity, ahead) for index, shape in shapes.items()}
         self._length = 0
         self._written = 0
         layers: list[Any] = list(self._stores.values())

@@ -116,7 +116,7 @@ class Target:
     @cached_property
     def slot_bytes(self) -> int:
         """Bytes of keys and values for one token."""
-        return KVCache(self._layout, capacity=1).nbytes
+        return sum(shape.slot_bytes for shape in self._layout if shape is not None)
 
     @cached_property
     def fingerprint(self) -> str:
@@ -135,7 +135,9 @@ class Target:
         Raises:
             torch.OutOfMemoryError: it does not fit (on a CPU a RuntimeError).
         """
-        return KVCache(self._layout, capacity=capacity)
+        # The widest draft may lie past the last position that is used: it is padded.
+        most = self.max_positions + max(self.buckets, default=0) + self.capacity_step
+        return KVCache(self._layout, capacity=capacity, most=most)
 
     def prefill(
         self, cache: KVCache, token_ids: torch.Tensor | Sequence[int], *, last_only: bool = True

@@ -1,6 +1,6 @@
 """The cache writes, compacts, cuts and grows in place, and says no to what would damage it."""
 
-import os
+import mmap
 from itertools import pairwise
 from pathlib import Path
 
@@ -32,6 +32,11 @@ def marks(cache: KVCache) -> list[float]:
             rows.append(committed[0, :, 0].tolist())
     assert all(row == rows[0] for row in rows)
     return rows[0]
+
+
+def resident() -> int:
+    """Bytes of memory that this process has."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * mmap.PAGESIZE
 
 
 @pytest.fixture
@@ -168,6 +173,62 @@ def test_a_cache_is_copied_only_when_it_has_doubled(monkeypatch, cache: KVCache,
     assert moved == ([False, False, True] if lazy else [True, True, True])
 
 
+@pytest.mark.parametrize("counted", [False, True])
+def test_a_cache_grows_to_its_most_without_a_copy(monkeypatch, counted: bool) -> None:
+    """Addresses are taken for all slots when it first grows, unless they count; bytes are those it has."""
+    monkeypatch.setattr("suffixspec.target.cache._addresses_are_counted", lambda: counted)
+    cache = KVCache([SHAPE, None, SHAPE], capacity=1, most=400)
+    places = set()
+    for slots in (10, 50, 200, 400):
+        cache.reserve(slots)
+        assert cache.capacity == slots
+        assert cache.nbytes == slots * 2 * 2 * (3 + 4) * 4  # layers, heads, dimensions, bytes
+        write(cache, [slots])
+        cache.commit(1)
+        places.add(cache.layers[0].keys.data_ptr())
+    assert marks(cache) == [10, 50, 200, 400]
+    assert len(places) == (3 if counted else 1)
+    cache.reserve(500)
+    assert cache.capacity == 500
+    assert marks(cache) == [10, 50, 200, 400]
+
+
+def test_as_many_addresses_as_can_be_had(monkeypatch) -> None:
+    """Fewer where there are not as many, and never more than a process has for hundreds of caches."""
+    asked: list[int] = []
+    take = mmap.mmap
+
+    def few(fileno: int, length: int, **more: int) -> mmap.mmap:
+        asked.append(length)
+        if length > 1 << 20:
+            raise OSError(12, "Cannot allocate memory")
+        return take(fileno, length, **more)
+
+    monkeypatch.setattr("suffixspec.target.cache._addresses_are_counted", lambda: False)
+    monkeypatch.setattr("mmap.mmap", few)
+    cache = KVCache([SHAPE, None, SHAPE], capacity=1, most=1 << 60)
+    write(cache, [7])
+    cache.commit(1)
+    cache.reserve(30)
+    assert marks(cache) == [7]
+    assert max(asked) <= 1 << 36
+    assert [length for length in asked if length <= 1 << 20][-1] == 2 * 30 * 2 * 4 * 4
+
+
+@pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux's own account of memory")
+def test_addresses_ahead_take_no_memory() -> None:
+    """A cache that may become large takes memory for what is written, to within a few pages a head."""
+    shape = LayerShape(heads=4, key_dim=64, value_dim=64, dtype=torch.float32, device=CPU)
+    cache = KVCache([shape] * 8, capacity=1, most=1 << 17)
+    before = resident()
+    cache.reserve(64)
+    for layer in range(8):
+        cache.update(torch.ones(1, 4, 64, 64), torch.ones(1, 4, 64, 64), layer)
+    cache.commit(64)
+    assert cache.nbytes == 64 * 8 * 4 * 128 * 4
+    assert resident() - before < cache.nbytes + 8 * 2 * 4 * 3 * mmap.PAGESIZE
+
+
 def test_memory_that_cannot_be_had_is_told_as_such(monkeypatch, cache: KVCache) -> None:
     """As a ``MemoryError``, which the engine evicts other branches for; the cache stays usable."""
     write(cache, [1, 2, 3])
@@ -188,10 +249,6 @@ def test_memory_that_cannot_be_had_is_told_as_such(monkeypatch, cache: KVCache) 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="reads Linux's own account of memory")
 def test_slots_that_are_filled_have_memory_of_their_own() -> None:
     """A forward that is timed behind them reads as much as one behind real tokens; those never written take none."""
-
-    def resident() -> int:
-        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
     shape = LayerShape(heads=4, key_dim=64, value_dim=64, dtype=torch.float32, device=CPU)
     slots = 1 << 15
     cache = KVCache([shape], capacity=slots)
