@@ -9,7 +9,7 @@ from weakref import WeakSet
 from numpy.typing import ArrayLike
 
 from suffixspec.index.sealed import SealedIndex
-from suffixspec.index.suffix_tree import Cursor, Match, SuffixTree, as_tokens, known_tokens
+from suffixspec.index.suffix_tree import Cursor, Growth, Match, SuffixTree, as_tokens, known_tokens
 
 _LEAST_BYTES = 16384  # per generation: room for a hundred tokens in any case
 
@@ -99,6 +99,27 @@ class GenerationalIndex:
         self._trees[0].extend(sequence)
         self._trees[0].end_sequence()
 
+    def growth(self, more: int) -> Growth | None:
+        """What it takes to add ``more`` positions without growing then; see ``SuffixTree.growth``.
+
+        None where there is room, or a new generation begins, which is small.
+        """
+        newest = self._trees[0]
+        return newest.growth(more) if newest.nbytes_at_most(more) <= self._share else None
+
+    def put(self, growth: Growth) -> bool:
+        """Give the newest generation the arrays that ``growth`` prepared, if nothing has changed; whether they fit.
+
+        Cursors let go of the old ones, so that it is not a draft that frees them. Changes the index. Cost: some
+        0.3 µs for each cursor.
+        """
+        if growth.tree is not self._trees[0] or not growth.put():
+            return False
+        self.version += 1
+        for cursor in self._cursors:
+            cursor.let_go()
+        return True
+
     def clear(self) -> None:
         """Drop all text, also for the cursors that look at it. Changes the index. Cost: some 10 µs per cursor."""
         self.sealed = None
@@ -180,6 +201,11 @@ class GenerationalCursor:
             self._arguments = [(*cursor.tree.arrays, cursor.state) for cursor in self.current()]
             self._version = self._index.version
         return self._arguments
+
+    def let_go(self) -> None:
+        """Hold no arrays until they are asked for again. Cost: O(1)."""
+        self._arguments = []
+        self._version = -1
 
     def reset(self) -> None:
         """Forget what was fed."""

@@ -36,6 +36,57 @@ _LEAST_STEP = 16  # ... and at least by so many rows
 _TOKEN_LIMIT = 2**31
 
 
+class Growth:
+    """Larger arrays for a tree, filled while it is read; see ``SuffixTree.growth``.
+
+    What the tree had goes with this object: hold it until no lock is held, large memory takes a while to free.
+    """
+
+    def __init__(self, tree: SuffixTree, rows: int, inners: int, slots: int) -> None:
+        self.tree = tree
+        self._rows, self._inners, self._slots = rows, inners, slots
+        self._old = tree.arrays
+        self._state = tree.state.copy()
+        self._new: tuple[Any, Any, Any, Any] | None = None
+
+    def copy(self) -> None:
+        """Copy the rows, as the first of three steps. Needs no lock: ``whole`` finds out what changes meanwhile."""
+        text, leaf, inner, table = self._old
+        rehashed = self._slots > table.shape[0]
+        if rehashed or self._rows > text.shape[0]:
+            text, leaf = _grown(text, self._rows), _grown(leaf, self._rows)
+        if rehashed or self._inners > inner.shape[0]:
+            inner = _grown(inner, self._inners)
+        self._new = text, leaf, inner, table
+
+    def whole(self) -> bool:
+        """Whether the tree is what it was. The caller keeps others from writing to it. Cost: O(1)."""
+        tree = self.tree
+        return all(
+            now is before for now, before in zip(tree.arrays, self._old, strict=True)
+        ) and np.array_equal(tree.state, self._state)
+
+    def fill(self) -> None:
+        """Fill the table from the copies, which were ``whole``. Needs no lock."""
+        assert self._new is not None
+        text, leaf, inner, table = self._new
+        if self._slots > table.shape[0]:
+            table = np.zeros(self._slots, np.uint32)
+            native.rehash(text, leaf, inner, table, self._state)
+            self._new = text, leaf, inner, table
+
+    def put(self) -> bool:
+        """Give the tree the larger arrays, if it is still what it was; whether it is. Cost: O(1).
+
+        The caller keeps others from reading the tree and from writing to it.
+        """
+        if self._new is None or not self.whole():
+            return False
+        tree = self.tree
+        tree._text, tree._leaf, tree._inner, tree._table = self._new
+        return True
+
+
 @dataclass(frozen=True, slots=True)
 class Match:
     """A string that occurs in a tree, found by ``find``, ``longest_suffix``, ``shorter`` or a cursor.
@@ -182,6 +233,33 @@ class SuffixTree:
         if used > slots * 4 // 5 - 2:
             self._table = np.zeros(slots + max(_LEAST_STEP, slots // _GROWTH), np.uint32)
             native.rehash(*self.arrays, self._state)
+
+    def growth(self, more: int) -> Growth | None:
+        """What it takes to append ``more`` positions without growing then; None where there is room. Changes nothing.
+
+        For a tree that others read meanwhile, under a lock: ``extend`` copies and hashes under it what is prepared
+        here without. ``Growth.copy``, then ``Growth.fill`` if the tree is ``Growth.whole``, then ``Growth.put``,
+        which is refused when somebody wrote to the tree meanwhile; ``extend`` grows it then.
+
+        Memory: within ``nbytes_at_most(more)`` afterwards; in between, the old arrays and the new ones are there.
+        Cost: O(1).
+        """
+        pending = self.pending
+        rows, inners, slots = (array.shape[0] for array in self.arrays[1:])
+        needed = len(self) + more
+        most_inners = int(self._state[native.S_INNERS]) + pending + more
+        most_used = int(self._state[native.S_USED]) + 2 * (pending + more)
+        if needed > native.MAX_NODES:
+            return None
+        grows = False
+        if needed > rows:
+            rows, grows = max(needed, rows + rows // _GROWTH), True
+        if most_inners > inners:
+            inners, grows = max(most_inners, inners + max(_LEAST_STEP, inners // _GROWTH)), True
+        if most_used > slots * 4 // 5 - 2:
+            slots = max((most_used + 3) * 5 // 4 + 1, slots + max(_LEAST_STEP, slots // _GROWTH))
+            grows = True
+        return Growth(self, rows, min(inners, native.MAX_NODES), slots) if grows else None
 
     @property
     def arrays(self) -> tuple[Any, Any, Any, Any]:

@@ -9,11 +9,12 @@ import warnings
 import zlib
 from collections import deque
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import groupby, islice
 from operator import itemgetter
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from weakref import WeakSet
 
 import numpy as np
@@ -22,6 +23,7 @@ from numpy.typing import NDArray
 from suffixspec.draft.calibration import Calibration
 from suffixspec.draft.indexed import IndexDrafter
 from suffixspec.errors import InputError, SuffixspecError, SuffixspecWarning
+from suffixspec.fair_lock import FairLock
 from suffixspec.index.generations import GenerationalIndex
 from suffixspec.index.history import CONTEXT
 from suffixspec.index.sealed import SealedIndex
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
     from suffixspec.store.budget import Budget
     from suffixspec.store.segment import SegmentInfo
     from suffixspec.text.tokenizer import Tokenizer
+
+Piece: TypeAlias = tuple[NDArray[np.int32], NDArray[np.int32]]
+"""Tokens, and what stood before them."""
 
 BLOCK = 2048
 """Most tokens that are indexed at once while an engine is at work: about 2 ms."""
@@ -84,6 +89,8 @@ class _Resident:
     """Which segments the text in memory is of, where the budget wants to know."""
     held: set[int] = field(default_factory=set)
     """What is on disk, or soon will be, of sessions of this process that go on: it is in their own trees."""
+    renewed: int = 0
+    """How often all that was in memory has left it."""
     _seen: set[int] = field(default_factory=set)
 
     def fresh(self, records: Sequence[Record]) -> list[Record]:
@@ -100,14 +107,16 @@ class _Resident:
         return new
 
     def take_over(self, other: _Resident) -> None:
-        """Of what is in memory, what another one knows."""
+        """Of what is in memory, what another one knows: it has been built anew."""
         self._seen = other._seen
+        self.renewed += 1
 
     def clear(self) -> None:
         """Nothing is in memory any more."""
         self.segments.clear()
         self.pending.clear()
         self._seen.clear()
+        self.renewed += 1
         self.sealed = self.note = None
         if self.ledger is not None:
             self.ledger.clear()
@@ -152,7 +161,7 @@ class SavedHistory:
         owns_store: bool = False,
     ) -> None:
         self.store = store
-        self.lock = threading.RLock() if lock is None else lock
+        self.lock = FairLock() if lock is None else lock
         self.loading = Loading()
         self._drafter = drafter
         self._target = target
@@ -175,6 +184,7 @@ class SavedHistory:
         # Since this process began: what is not written yet may be meant.
         self._forgotten: list[Forgotten] = []
         self._lost_until = float("-inf")
+        self._leaving: deque[Any] = deque()  # from memory
         self._io = threading.RLock()  # held while the queue is written
         self._full = False
         self._refused: dict[str, str] = {}
@@ -240,24 +250,71 @@ class SavedHistory:
         return written
 
     def remember(self, namespace: str, written: Sequence[Written]) -> None:
-        """Have in memory what a session wrote that ends now. The caller holds ``lock``.
+        """Have in memory what a session wrote that ends now. The lock is held for one piece of text at a time.
 
         Where a sealed index was built meanwhile and holds it already, it is counted twice: drafts are a little too
         sure of it, until the index is built anew.
         """
-        left = {id(one) for one in self._not_forgotten(namespace, [record for record, _ in written])}
-        place = self._resident.get(namespace)
         for record, origin in written:
+            self._remember(namespace, record, origin)
+            self.give_way()
+
+    def _remember(self, namespace: str, record: Record, origin: Origin | None) -> None:
+        with self.lock:
+            place = self._resident.get(namespace)
             if place is not None:
                 place.held.discard(_mark(record))
-            if id(record) not in left or (place is not None and not place.fresh([record])):
-                continue
+            if not self._not_forgotten(namespace, [record]) or (
+                place is not None and not place.fresh([record])
+            ):
+                return
             if place is not None and place.kept is not None:
                 place.kept.append(record)
-            if self._drafter.suffix and self._drafter.history_mode == "namespace":
-                self._drafter.history.add(namespace, record.tokens, context=record.context)
+            renewed = 0 if place is None else place.renewed
+        if not self._drafter.suffix or self._drafter.history_mode != "namespace":
+            return
+        for block in blocks([record]):
+            with self._indexing(namespace, block):
+                # In between it may have come from the disk, whole, or have been forgotten.
+                if place is not None and place.renewed != renewed:
+                    return
+                if not self._not_forgotten(namespace, [record]):
+                    return
+                self._index(namespace, block)
                 if place is not None and place.ledger is not None and origin is not None:
                     place.ledger.came(self._drafter.history.index(namespace).trees[0], origin)
+
+    @contextmanager
+    def _indexing(self, namespace: str, block: Sequence[Piece]) -> Iterator[None]:
+        """Holds the lock to index a block, with room for it: larger arrays are filled before, without the lock.
+
+        What leaves the memory by it is freed afterwards, without it too.
+        """
+        more = sum(len(tokens) + min(len(context), CONTEXT) + 1 for tokens, context in block)
+        with self.lock:
+            index = self._drafter.history.index(namespace)
+            leaving = index.trees
+            growth = index.growth(more)
+        if growth is not None:
+            growth.copy()
+            with self.lock:
+                whole = growth.whole()
+            if whole:
+                growth.fill()
+        with self.lock:
+            if growth is not None:
+                index.put(growth)
+            yield
+        del leaving, growth
+
+    def _index(self, namespace: str, block: Sequence[Piece]) -> None:
+        for tokens, context in block:
+            self._drafter.history.add(namespace, tokens, context=context)
+
+    def give_way(self) -> None:
+        """Let other threads that draft have the interpreter, where there may be any: some 60 µs."""
+        if self._background:
+            give_way()
 
     def catch_up(self) -> None:
         """Drop the history in memory when something was forgotten, and say so to whoever waits. No disk call.
@@ -268,6 +325,9 @@ class SavedHistory:
             epoch = self.store.epoch.value
             if self._closed or epoch == self.reader.seen:
                 return
+            history = self._drafter.history
+            for name in history.namespaces:  # freed by the thread: a draft would wait for it
+                self._leaving.append((history.index(name).trees, history.index(name).sealed))
             self._drafter.clear_history()
             for session in list(self._sessions):
                 session.clear_history()
@@ -335,12 +395,11 @@ class SavedHistory:
                 origin: Origin | None = None
             started = time.perf_counter()
             for block in blocks(self._fresh(place, log.read(info), epoch)):
-                with self.lock:
+                with self._indexing(namespace, block):
                     if self._outdated(epoch):
                         return
                     begun = time.perf_counter()
-                    for tokens, context in block:
-                        self._drafter.history.add(namespace, tokens, context=context)
+                    self._index(namespace, block)
                     if place.ledger is not None:
                         origin = origin or place.ledger.new(info.name)
                         place.ledger.came(self._drafter.history.index(namespace).trees[0], origin)
@@ -428,15 +487,25 @@ class SavedHistory:
                     if place.ledger is not None and origin is not None:
                         place.ledger.came(built.trees[0], origin)
                     give_way()
+            kept: list[Record] = []
+            while True:
+                for block in blocks(fresh.fresh(kept)):
+                    for tokens, context in block:
+                        built.add(tokens, context=context[-CONTEXT:])
+                with self.lock:  # what comes in while that is indexed is less, and in the end a block
+                    kept, place.kept = place.kept or [], []
+                if sum(len(record.tokens) for record in kept) < BLOCK:
+                    break
             with self.lock:
                 if self._outdated(epoch):
                     return
                 begun = time.perf_counter()
-                for record in fresh.fresh(place.kept or []):
+                for record in fresh.fresh(kept + place.kept):
                     built.add(record.tokens, context=record.context[-CONTEXT:])
                 if place.ledger is not None:
                     place.ledger.sealed(list(note.ends.items()))
                 history = self._drafter.history.index(namespace)
+                self._leaving.append((history.trees, history.sealed))
                 history.clear()
                 self._drafter.history.adopt(namespace, built)
                 history.sealed = index
@@ -491,6 +560,7 @@ class SavedHistory:
             if self._outdated(epoch):
                 return
             begun = time.perf_counter()
+            self._leaving.append(self._drafter.history.index(namespace).trees)
             self._drafter.history.adopt(namespace, built)
             self._count([], begun, begun)
             place.segments |= {info.name for info in pending}
@@ -511,7 +581,7 @@ class SavedHistory:
         """Whether what was read may be what has been forgotten since, or nobody wants it any more."""
         return self._closed or self.store.epoch.value != epoch
 
-    def _count(self, block: Sequence[tuple[Any, Any]], started: float, locked: float | None) -> None:
+    def _count(self, block: Sequence[Piece], started: float, locked: float | None) -> None:
         now = time.perf_counter()
         done = self.loading
         done.tokens += sum(len(tokens) for tokens, _ in block)
@@ -615,6 +685,7 @@ class SavedHistory:
                 return
             look = self._background and (self._looking or time.monotonic() - looked >= _LOOK_SECONDS)
             self._looking = False
+            self._leaving.clear()
             try:
                 if self.reader.behind:
                     self.catch_up()
@@ -748,14 +819,12 @@ def open_saved(
         raise
 
 
-def blocks(
-    records: Sequence[Record], size: int = BLOCK
-) -> Iterator[list[tuple[NDArray[np.int32], NDArray[np.int32]]]]:
+def blocks(records: Sequence[Record], size: int = BLOCK) -> Iterator[list[Piece]]:
     """Records as (tokens, context), in groups of about ``size`` tokens; longer ones in pieces.
 
     A piece has the end of the one before it as its context: matches go on across the cut.
     """
-    block: list[tuple[NDArray[np.int32], NDArray[np.int32]]] = []
+    block: list[Piece] = []
     held = 0
     for record in records:
         for start in range(0, len(record.tokens), size):

@@ -43,7 +43,9 @@ class SavedDraftSession:
     def sync(self, prompt_ids: ArrayLike, *, temperature: float = 0.0, learn: bool = True) -> int:
         """Begin a turn; see ``DraftSession``."""
         with self._saved.lock:
-            return self._inner.sync(prompt_ids, temperature=temperature, learn=learn)
+            known = self._inner.sync(prompt_ids, temperature=temperature, learn=learn)
+        self._saved.give_way()
+        return known
 
     def draft(self, max_nodes: int | None = None) -> DraftTree:
         """Propose what comes next, of nothing that was forgotten before this call."""
@@ -71,17 +73,18 @@ class SavedDraftSession:
             now = time.time()
             outputs = [(now, context, output) for context, output in self._inner.take_outputs()]
             self._written += self._saved.write(self._namespace, self._name, outputs)
+        self._saved.give_way()
 
     def clear_history(self) -> None:
         """Drop what can be drafted here from other sessions."""
         self._inner.clear_history()
 
     def close(self) -> None:
-        """End the session: its outputs become history."""
+        """End the session: its outputs become history, one after the other: the lock is held for one at a time."""
         written, self._written = self._written, []
         with self._saved.lock:
             self._inner.close()
-            self._saved.remember(self._namespace, written)
+        self._saved.remember(self._namespace, written)
 
     @property
     def nbytes(self) -> int:

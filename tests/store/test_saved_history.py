@@ -1,6 +1,8 @@
 """A drafter with a saved history: the second run drafts from the first, and drafting never waits for a disk."""
 
 import threading
+import weakref
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -8,9 +10,10 @@ import pytest
 from suffixspec.draft import IndexDrafter, NoDrafter
 from suffixspec.draft.calibration import Calibration
 from suffixspec.errors import InputError, SuffixspecWarning
+from suffixspec.index.suffix_tree import Growth
 from suffixspec.store import HistoryStore, SavedHistory, TokenizerMismatchError
 from suffixspec.store.record import Record
-from suffixspec.store.saved_history import blocks, open_saved
+from suffixspec.store.saved_history import BLOCK, blocks, open_saved
 
 from .inputs import FailingFiles, Words, numbers, opened, record
 from .test_forget import PROMPT, SECRET, drafted, speak, wait_until
@@ -196,8 +199,8 @@ def test_a_calibration_of_another_kind_is_passed_over_once(tmp_path, monkeypatch
         if damage == "prior":
             prior = Calibration.__init__
 
-            def other(self) -> None:
-                prior(self)
+            def other(self, **given) -> None:
+                prior(self, **given)
                 self.cells[0, 0] += 1
 
             monkeypatch.setattr(Calibration, "__init__", other)
@@ -254,3 +257,121 @@ def test_a_long_history_is_put_in_place_when_it_is_ready(tmp_path):
     assert saved.loading.tokens == 12 * 1500 + len(SECRET)
     saved._drafter.history.check()
     saved.close()
+
+
+LONG = np.random.default_rng(8).integers(1000, 9000, 4 * BLOCK).astype(np.int32)
+
+
+def held_one_piece_at_a_time(saved, monkeypatch, between=lambda: None) -> list[int]:
+    """Tokens that are indexed under the lock, each time that it is held; ``between`` runs after the first."""
+    holds = []
+    index, copy = saved._index, Growth.copy
+
+    def indexed(namespace, block):
+        holds.append(sum(len(tokens) for tokens, _ in block))
+        index(namespace, block)
+        if len(holds) == 1:
+            between()
+
+    def copied(growth):
+        with ThreadPoolExecutor(1) as others:
+            assert others.submit(saved.lock.acquire).result(10), (
+                "nobody holds the lock while arrays are copied"
+            )
+            others.submit(saved.lock.release).result(10)
+        copied.calls += 1
+        copy(growth)
+
+    copied.calls = 0
+    monkeypatch.setattr(saved, "_index", indexed)
+    monkeypatch.setattr(Growth, "copy", copied)
+    return holds
+
+
+@pytest.mark.parametrize("background", [False, True])
+def test_the_lock_is_held_for_a_piece_of_text_at_a_time_when_a_session_ends(
+    tmp_path, monkeypatch, background
+):
+    """A long output comes into memory whole; trees grow beside the lock, so that a draft waits for one piece."""
+    with opened(tmp_path) as store:
+        saved = SavedHistory(store, IndexDrafter(), background=background)
+        session = saved.session("n", "s")
+        speak(session, PROMPT, [*SECRET, *LONG.tolist()])
+        speak(session, [41, 42, 43], SECRET)
+        holds = held_one_piece_at_a_time(saved, monkeypatch)
+        session.close()
+        assert sum(holds) == len(LONG) + 2 * len(SECRET)
+        assert max(holds) <= BLOCK
+        assert Growth.copy.calls >= 4
+        other = saved.session("n", "t")
+        for at in (0, BLOCK - len(SECRET) + 4, len(LONG) - 30):
+            other.sync(LONG[at : at + 12])
+            assert drafted(other)[:3] == LONG[at + 12 : at + 15].tolist(), f"at {at}"
+        tree = saved._drafter.history.index("n").trees[0]
+        assert tree.count(tree.find(SECRET[:3])) == 2
+        saved._drafter.history.check()
+        monkeypatch.undo()
+        saved.close()
+
+
+def test_an_output_that_is_forgotten_while_it_is_being_indexed_does_not_come_back(tmp_path, monkeypatch):
+    """Neither its first piece nor the ones that had yet to come."""
+    with opened(tmp_path) as store, opened(tmp_path) as other:
+        saved = SavedHistory(store, IndexDrafter(), background=False)
+        session = saved.session("n", "s")
+        speak(session, PROMPT, LONG.tolist())
+        saved.flush()
+
+        def forget():
+            other.forget(session="s", timeout=0)
+            saved.catch_up()
+
+        holds = held_one_piece_at_a_time(saved, monkeypatch, forget)
+        session.close()
+        assert holds == [BLOCK]
+        assert len(saved._drafter.history) == 0
+        monkeypatch.undo()
+        saved.close()
+
+
+def test_an_output_that_comes_from_the_disk_while_it_is_being_indexed_is_there_once(tmp_path, monkeypatch):
+    """As when something else was forgotten in the middle of it: all is read again, and no piece is added to that."""
+    with opened(tmp_path) as store:
+        saved = SavedHistory(store, IndexDrafter(), background=False)
+        session = saved.session("n", "s")
+        speak(session, PROMPT, LONG.tolist())
+        saved.flush()
+
+        def again():
+            place = saved._place("n")
+            saved._drafter.clear_history()
+            place.clear()
+            saved._read_again("n", place)
+
+        holds = held_one_piece_at_a_time(saved, monkeypatch, again)
+        session.close()
+        monkeypatch.undo()
+        (tree,) = saved._drafter.history.index("n").trees
+        for at in range(0, len(LONG) - 8, BLOCK // 4):
+            assert tree.count(tree.find(LONG[at : at + 5])) == 1, f"at {at}"
+        assert holds == [BLOCK], "the rest was indexed apart"
+        saved.close()
+
+
+def test_what_leaves_the_memory_is_freed_by_the_thread(tmp_path):
+    """A draft that finds that something was forgotten does not free large memory itself."""
+    with opened(tmp_path) as store, opened(tmp_path) as other:
+        saved = SavedHistory(store, IndexDrafter(), background=False)
+        session = saved.session("n", "s")
+        speak(session, PROMPT, SECRET)
+        session.close()
+        saved.flush()
+        (tree,) = map(weakref.ref, saved._drafter.history.index("n").trees)
+        live = saved.session("n", "t")
+        live.sync(np.array(PROMPT))
+        with saved._io, saved.lock:  # the thread waits
+            other.forget(session="s", timeout=0)
+            assert drafted(live) == []
+            assert tree() is not None
+        wait_until(lambda: tree() is None)
+        saved.close()
