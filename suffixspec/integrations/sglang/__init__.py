@@ -12,6 +12,8 @@ r"""Draft trees inside SGLang (read against 0.5.23): ``--speculative-algorithm S
 - ``request_view``: a request of SGLang's as the sessions of ``suffixspec.integrations.vllm`` see one
 - ``tree_mask``: a draft tree in the form in which SGLang verifies it
 
-Settings are those of ``suffixspec.integrations.vllm.settings``, as JSON in the variable ``SUFFIXSPEC_SGLANG``. Importing
-this imports neither SGLang nor Numba. The worker needs a GPU; everything else is tested without SGLang.
+Settings are those of ``suffixspec.integrations.vllm.settings``, as JSON in the variable ``SUFFIXSPEC_SGLANG``, without
+those about the size and the time of drafts, which SGLang decides. A history's folder and the prior are used where one
+rank drafts (no tensor parallelism): several have to come to the same drafts. Importing this imports neither SGLang nor
+Numba. The worker needs a GPU; everything else is tested without SGLang.
 """

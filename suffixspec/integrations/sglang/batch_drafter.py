@@ -2,50 +2,85 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
+import threading
+import time
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
 from suffixspec.draft.indexed import IndexDrafter
 from suffixspec.draft.tree import EMPTY, DraftTree
 from suffixspec.integrations.sglang.request_view import RequestView, prompt_of
+from suffixspec.integrations.vllm.draft_sources import DraftSources, ServedModel
+from suffixspec.integrations.vllm.lifetime import close_at_exit, compile_kernels
 from suffixspec.integrations.vllm.live_request import LiveRequest, end_ids
-from suffixspec.integrations.vllm.session_table import SessionTable
+from suffixspec.integrations.vllm.session_table import AnySession, SessionTable
 from suffixspec.integrations.vllm.settings import Settings
 
 logger = logging.getLogger("suffixspec.sglang")
+
+_LOOK_SECONDS = 0.5
 
 
 class BatchDrafter:
     """The sessions of the requests that are decoded, and their trees.
 
-    SGLang's ranks each draft for themselves and have to come to the same drafts: nothing here depends on the time.
-    A request's exception is logged once, and ends drafting for that request.
+    SGLang's tensor-parallel ranks each draft for themselves and have to come to the same drafts. Where there are
+    several, nothing here depends on the time, nor on when a folder has been read: they draft without history and prior,
+    and say so. A request's exception is logged once, and ends drafting for that request.
 
     Args:
-        settings: see ``Settings``; of them the bounds, the namespace and ``share_adapters`` apply.
+        settings: see ``Settings``; ``worker.settings`` says which of them apply.
         nodes: of a draft, the pending token's included.
+        model: the served one; None: not known, and drafts come without history and prior.
+        ranks: processes that have to come to the same drafts.
     """
 
-    def __init__(self, settings: Settings, nodes: int) -> None:
+    def __init__(
+        self, settings: Settings, nodes: int, *, model: ServedModel | None = None, ranks: int = 1
+    ) -> None:
         self.settings = settings
         self.nodes = nodes
         self.drafter = IndexDrafter(
             max_nodes=min(max(nodes - 1, 1), 1024), cost=None, history_bytes=settings.history_bytes
         )
+        self._alone = ranks == 1
+        self._lock = threading.RLock()
+        self._sources: DraftSources | None = None
+        if model is not None and self._alone:
+            self._sources = DraftSources(settings, self.drafter, model, lock=self._lock, logger=logger)
+        elif settings.history is not None or settings.prior:
+            say = logger.info if settings.history is None else logger.warning
+            why = (
+                "its model is not known" if self._alone else f"{ranks} ranks have to come to the same drafts"
+            )
+            say("suffixspec: drafting without a history's folder and without the prior: %s", why)
         self._new_table()
         # By request id: the request, what is kept of it, and how it is read; None where it runs without drafts.
         self._live: dict[str, tuple[Any, LiveRequest | None]] = {}
         self._said = False
+        self._stepped = time.monotonic()
+        self._closed = threading.Event()
+        compile_kernels(self.drafter.max_nodes)
+        close_at_exit(self)
+        if self._sources is not None and self._sources.saved is not None:
+            threading.Thread(
+                target=_look, args=(weakref.ref(self), self._closed), name="suffixspec-ends", daemon=True
+            ).start()
 
     def _new_table(self) -> None:
         self.table = SessionTable(
-            lambda namespace, _: self.drafter.session(namespace),
+            self._begin_session,
             most=self.settings.max_sessions,
             nbytes=self.settings.session_bytes,
-            idle_seconds=float("inf"),
+            idle_seconds=self.settings.idle_seconds if self._alone else float("inf"),
         )
+
+    def _begin_session(self, namespace: str, name: str) -> AnySession:
+        if self._sources is None:
+            return self.drafter.session(namespace)
+        return self._sources.session(namespace, name)
 
     def trees(
         self, requests: Sequence[Any], lately: Sequence[Sequence[int]] | None = None
@@ -56,45 +91,75 @@ class BatchDrafter:
             requests: SGLang's, in the order of the batch.
             lately: tokens that each has beyond its output; see ``accepted_lately``.
 
-        Cost: some 50 to 100 µs per request, and O(new tokens).
+        Cost: some 60 to 130 µs per request, a third of it for the prior; O(new tokens) to index prompts.
         """
         present = {request.rid: request for request in requests}
-        for rid in [rid for rid, (request, _) in self._live.items() if present.get(rid) is not request]:
-            self._end(rid)
         pending, trees = [], []
-        for number, request in enumerate(requests):
-            new = list(lately[number]) if lately is not None else []
-            last = (new or list(request.output_ids[-1:]) or list(prompt_of(request)[-1:]) or [0])[-1]
-            pending.append(int(last))
-            trees.append(self._tree(request, new))
+        with self._lock:
+            self._stepped = time.monotonic()
+            for rid in [rid for rid, (request, _) in self._live.items() if present.get(rid) is not request]:
+                self._end(rid)
+            allowed = self.settings.index_tokens
+            for number, request in enumerate(requests):
+                new = list(lately[number]) if lately is not None else []
+                last = (new or list(request.output_ids[-1:]) or list(prompt_of(request)[-1:]) or [0])[-1]
+                pending.append(int(last))
+                tree, indexed = (EMPTY, 0) if self._closed.is_set() else self._tree(request, new, allowed)
+                allowed = max(0, allowed - indexed)
+                trees.append(tree)
         return pending, trees
 
-    def clear(self) -> None:
-        """Forget all sessions and what earlier ones wrote."""
-        self._live.clear()
-        self._new_table()
-        self.drafter.clear_history()
+    def end_finished(self, *, idle_seconds: float = 0.0) -> None:
+        """Release the requests that SGLang has finished, where there was no step for so long.
 
-    def _tree(self, request: Any, lately: list[int]) -> DraftTree:
+        When a server has nothing more to do nobody asks for a draft, and it may be killed: their outputs go to disk now.
+        """
+        with self._lock:
+            if time.monotonic() - self._stepped >= idle_seconds:
+                for rid in [rid for rid, (request, _) in self._live.items() if _is_finished(request)]:
+                    self._end(rid)
+
+    def clear(self) -> None:
+        """Forget all sessions and what earlier ones wrote; what is kept in a folder stays, and theirs goes there."""
+        with self._lock:
+            self._live.clear()
+            if self._sources is not None and self._sources.saved is not None:
+                self.table.close()
+                return
+            self._new_table()
+            self.drafter.clear_history()
+
+    def wait_for_prior(self, timeout: float | None = None) -> Any:
+        """The prior, once it is opened; None where there is none. For measurements: nothing else waits for it."""
+        return None if self._sources is None else self._sources.wait_for_prior(timeout)
+
+    def close(self) -> None:
+        """End all sessions: their outputs become history, on disk where a folder was named. May be called again."""
+        self._closed.set()
+        if self._sources is not None:
+            self._sources.give_up_prior()
+        with self._lock:
+            for rid in list(self._live):
+                self._end(rid)
+            self.table.close()
+        if self._sources is not None:
+            self._sources.close()
+
+    def _tree(self, request: Any, lately: list[int], allowed: int) -> tuple[DraftTree, int]:
+        """A request's tree, and how many tokens were indexed for it."""
         try:
             if request.rid not in self._live:
                 self._live[request.rid] = request, None
                 self._live[request.rid] = request, self._begin(request)
             live = self._live[request.rid][1]
             if live is None:
-                return EMPTY
+                return EMPTY, 0
             tokens = live.state.tokens(lately)
-            live.read(0, tokens, len(tokens), self.settings.index_tokens)
-            return live.draft() if live.is_read else EMPTY
-        except Exception:  # SGLang goes on, whatever it is
-            if not self._said:
-                self._said = True
-                logger.exception("suffixspec: request %s goes on without drafts", request.rid)
-            live = self._live[request.rid][1]
-            if live is not None:
-                self.table.forget(live.lane)
-            self._live[request.rid] = request, None
-            return EMPTY
+            indexed = live.read(0, tokens, len(tokens), allowed)
+            return (live.draft() if live.is_read else EMPTY), indexed
+        except Exception:  # noqa: BLE001  # SGLang goes on, whatever it is
+            self._give_up(request)
+            return EMPTY, 0
 
     def _begin(self, request: Any) -> LiveRequest | None:
         view = RequestView(request)
@@ -110,9 +175,41 @@ class BatchDrafter:
         return None if adopted is None else LiveRequest(view, *adopted)
 
     def _end(self, rid: str) -> None:
-        live = self._live.pop(rid)[1]
+        request, live = self._live.pop(rid)
         if live is not None:
-            with contextlib.suppress(Exception):
+            try:
+                # What its last step gave: nobody asked for a draft behind it.
+                tokens = live.state.tokens()
+                live.read(0, tokens, len(tokens), 0)
                 self.table.release(live.lane)
+            except Exception:  # noqa: BLE001  # SGLang goes on, whatever it is
+                self._live[rid] = request, live
+                self._give_up(request)
+                del self._live[rid]
         if not self._live:
             self.table.sweep()
+
+    def _give_up(self, request: Any) -> None:
+        """After an exception in a request's drafting, which may have come in the middle of a write."""
+        if not self._said:
+            self._said = True
+            logger.exception("suffixspec: request %s goes on without drafts", request.rid)
+        live = self._live[request.rid][1]
+        if live is not None:
+            self.table.forget(live.lane)
+        self._live[request.rid] = request, None
+
+
+def _is_finished(request: Any) -> bool:
+    finished = getattr(request, "finished", None)
+    return bool(finished()) if callable(finished) else False
+
+
+def _look(drafter: weakref.ref[BatchDrafter], closed: threading.Event) -> None:
+    """Now and then, whether a server without work has left outputs."""
+    while not closed.wait(_LOOK_SECONDS):
+        this = drafter()
+        if this is None:
+            return
+        this.end_finished(idle_seconds=_LOOK_SECONDS)
+        del this

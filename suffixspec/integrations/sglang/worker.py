@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
@@ -13,9 +14,13 @@ from suffixspec.errors import InputError
 from suffixspec.integrations.sglang.batch_drafter import BatchDrafter
 from suffixspec.integrations.sglang.request_view import accepted_lately, prompt_of
 from suffixspec.integrations.sglang.tree_mask import pack_batch
+from suffixspec.integrations.vllm.draft_sources import ServedModel
 from suffixspec.integrations.vllm.settings import KEY, Settings
+from suffixspec.shared_prior import TokenizerSource
 
 VARIABLE = "SUFFIXSPEC_SGLANG"
+# SGLang verifies as many nodes as it was started with, whatever they cost, and asks all ranks at once.
+_NOT_HERE = frozenset({"cost", "max_nodes", "draft_seeded", "draft_tokens", "draft_ms"})
 
 
 def worker_class(base: type[Any]) -> type[Any]:
@@ -27,8 +32,15 @@ def worker_class(base: type[Any]) -> type[Any]:
 
     class SuffixspecWorker(base):
         def __init__(self, *args: Any, **kwargs: Any) -> None:
+            given = settings()  # before anything is loaded
             super().__init__(*args, **kwargs)
-            self.suffixspec = BatchDrafter(settings(), self.draft_token_num)
+            server_args = kwargs.get("server_args", args[0] if args else None)
+            self.suffixspec = BatchDrafter(
+                given,
+                self.draft_token_num,
+                model=served(server_args, getattr(self, "target_worker", None)),
+                ranks=int(getattr(server_args, "tp_size", 1) or 1),
+            )
 
         def _prepare_draft_tokens(self, batch: Any) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
             pending, trees = self.suffixspec.trees(batch.reqs, self._lately(batch))
@@ -57,11 +69,28 @@ def worker_class(base: type[Any]) -> type[Any]:
     return SuffixspecWorker
 
 
+def served(server_args: Any, target_worker: Any = None) -> ServedModel | None:
+    """What SGLang's arguments say of the model and its tokenizer; None where they name no model."""
+    model = getattr(server_args, "model_path", None)
+    if not model:
+        return None
+    vocabulary = getattr(getattr(target_worker, "model_config", None), "vocab_size", None)
+    revision = getattr(
+        server_args, "revision", None
+    )  # of the model: SGLang takes its tokenizer from there, too
+    tokenizer = TokenizerSource(
+        str(getattr(server_args, "tokenizer_path", None) or model),
+        revision=None if revision is None else str(revision),
+        trust_remote_code=bool(getattr(server_args, "trust_remote_code", False)),
+    )
+    return ServedModel(str(model), tokenizer, vocabulary if isinstance(vocabulary, int) else None)
+
+
 def settings() -> Settings:
     """Those in the environment.
 
     Raises:
-        InputError: no JSON, or no such setting.
+        InputError: no JSON, no such setting, or one that decides nothing in SGLang.
     """
     text = os.environ.get(VARIABLE)
     if not text:
@@ -70,4 +99,11 @@ def settings() -> Settings:
         given = json.loads(text)
     except json.JSONDecodeError as error:
         raise InputError(f"expected JSON in {VARIABLE}, got {error.msg}") from error
+    without_effect = sorted(_NOT_HERE & set(given)) if isinstance(given, dict) else []
+    if without_effect:
+        apply = ", ".join(field.name for field in fields(Settings) if field.name not in _NOT_HERE)
+        raise InputError(
+            f"expected settings that apply inside SGLang ({apply}), got {', '.join(without_effect)}; the size of "
+            "drafts is --speculative-num-draft-tokens"
+        )
     return Settings.of({KEY: given})

@@ -8,6 +8,7 @@ r"""Drafts inside vLLM, from 0.22 on: ``method: custom_class``, ``model: suffixs
 - ``proposer``: what vLLM calls; one chain per sequence and step
 - ``settings``: what ``--additional-config '{"suffixspec": {…}}'`` may say
 - ``draft_sources``: what it draws on besides its sessions: a saved history, and the prior (``suffixspec.shared_prior``)
+- ``lifetime``: what a drafter does when its process begins, and when it ends
 - ``session_table``: which agent loop's index a request goes on with
 - ``live_request``: what is kept of a request that runs
 - ``chain``: the path of a draft tree that is worth most to a target that checks chains

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import logging
-import multiprocessing.util
 import threading
 import time
-import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +16,7 @@ from suffixspec.draft.indexed import IndexDrafter
 from suffixspec.integrations.vllm import hooks
 from suffixspec.integrations.vllm.chain import best_chain
 from suffixspec.integrations.vllm.draft_sources import DraftSources, ServedModel
+from suffixspec.integrations.vllm.lifetime import close_at_exit, compile_kernels
 from suffixspec.integrations.vllm.live_request import LiveRequest, end_ids
 from suffixspec.integrations.vllm.load_gate import LoadGate
 from suffixspec.integrations.vllm.session_table import AnySession, SessionTable
@@ -102,14 +100,11 @@ class Proposer:
             nbytes=settings.session_bytes,
             idle_seconds=idle_seconds,
         )
-        self._compile()
+        compile_kernels(max_nodes)
         missing = hooks.install()
         if missing is not None:
             logger.info("suffixspec: %s; looking for the runner in the caller's frame instead", missing)
-        # A process that multiprocessing began may end without the first, any other one without the second.
-        this = weakref.ref(self)
-        atexit.register(_close, this)
-        multiprocessing.util.Finalize(None, _close, args=(this,), exitpriority=10)
+        close_at_exit(self)
 
     def _begin(self, namespace: str, name: str) -> AnySession:
         return (
@@ -117,16 +112,6 @@ class Proposer:
             if self._sources is None
             else self._sources.session(namespace, name)
         )
-
-    def _compile(self) -> None:
-        """Compile the kernels, or load them: half a minute on a machine's first start, else under a second."""
-        # A drafter of its own: nothing of this is learned.
-        session = IndexDrafter(max_nodes=self.drafter.max_nodes).session()
-        session.sync(np.arange(4096) ** 2 % 251)  # long enough for the tables to grow
-        session.draft()
-        session.accept(np.array([3, 1], np.int32))
-        session.end_turn()
-        session.close()
 
     def wait_for_prior(self, timeout: float | None = None) -> SealedIndex | None:
         """The prior, once it is opened; None where there is none. For measurements: nothing else waits for it."""
@@ -343,13 +328,6 @@ class Proposer:
         if topic not in self._said:
             self._said.add(topic)
             logger.warning("suffixspec: %s", message)
-
-
-def _close(proposer: weakref.ref[Proposer]) -> None:
-    with contextlib.suppress(Exception):
-        this = proposer()
-        if this is not None:
-            this.close()
 
 
 def _served(model: Any) -> ServedModel:

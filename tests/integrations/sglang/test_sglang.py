@@ -247,7 +247,7 @@ def test_a_failure_ends_drafting_for_that_request_and_nothing_else(monkeypatch, 
 
 
 def test_two_ranks_come_to_the_same_drafts():
-    ranks = [BatchDrafter(Settings(), NODES) for _ in range(2)]
+    ranks = [BatchDrafter(Settings(), NODES, ranks=2) for _ in range(2)]
     given = [request("a", LOOPING), request("b", [*LOOPING, 5, 6])]
     for step in range(10):
         trees = [rank.trees(given)[1] for rank in ranks]
