@@ -119,6 +119,10 @@ def test_a_cleared_cache_keeps_what_is_in_the_folder(make, tmp_path):
         drafter.trees([one])
         one.output_ids = array("q", [5, 6, 7])
         drafter.trees([one])
+        drafter.trees([])
+        drafter.table.close()  # as after a while
+        assert len(drafter.drafter.history) > 0
+        drafter.trees([request("b", LOOPING)])
         drafter.clear()
         assert len(drafter.table) == 0
         assert (len(drafter.drafter.history) > 0) == kept

@@ -39,10 +39,6 @@ def test_a_setting_that_there_is_none_of_is_refused_with_those_that_there_are():
         ("draft_seeded", None),
         ("prior", "yes"),
         ("history", 7),
-        ("history_eviction", "newest"),
-        ("history_eviction", ""),
-        ("history_eviction", ["oldest"]),
-        ("history_eviction", 3),
         ("cost", 3),
         ("draft_tokens", -1),
     ],
@@ -104,3 +100,9 @@ def test_what_leaves_a_history_first_is_chosen_as_on_the_command_line(tmp_path):
 def test_an_eviction_without_a_history_is_refused_with_what_to_do():
     with pytest.raises(InputError, match=r"folder in the setting history .* name a folder or leave"):
         Settings.of({"suffixspec": {"history_eviction": "least-useful"}})
+
+
+@pytest.mark.parametrize("wrong", ["newest", "", ["oldest"], 3])
+def test_an_eviction_that_there_is_none_of_is_refused_with_those_that_there_are(wrong):
+    with pytest.raises(InputError, match="history_eviction to be oldest or least-useful, got"):
+        Settings.of({"suffixspec": {"history": "folder", "history_eviction": wrong}})
