@@ -178,15 +178,22 @@ class CostCurve:
     def table(self, max_nodes: int) -> NDArray[np.float32]:
         """t(k + 1) / t(1) for drafts of k = 0 … ``max_nodes`` nodes: float32 [max_nodes + 1], C-contiguous.
 
-        The first entry is 1. Cost: O(max_nodes · log points).
+        The first entry is 1. Cost and errors as of ``times``.
+        """
+        times = self.times(max_nodes)
+        return (times / times[0]).astype(np.float32)
+
+    def times(self, max_nodes: int) -> NDArray[np.float64]:
+        """t(k + 1) in ms for drafts of k = 0 … ``max_nodes`` nodes: float64 [max_nodes + 1].
+
+        Cost: O(max_nodes · log points).
 
         Raises:
             ValueError: max_nodes < 0.
         """
         if max_nodes < 0:
             raise ValueError(f"expected max_nodes >= 0, got {max_nodes}")
-        times = self._ms(np.arange(1, max_nodes + 2))
-        return (times / times[0]).astype(np.float32)
+        return self._ms(np.arange(1, max_nodes + 2))
 
     def _ms(self, n: NDArray[np.int64]) -> NDArray[np.float64]:
         """float64 [m] times of int64 [m] widths."""

@@ -128,7 +128,7 @@ class CostControl:
         if length_class not in self._times:
             assert self.cost is not None
             curve = self.cost.at(round(_SHORTEST * 2 ** (length_class / _PER_DOUBLING)))
-            self._times[length_class] = [curve.ms(k + 1) for k in range(self._max_nodes + 1)]
+            self._times[length_class] = curve.times(self._max_nodes).tolist()
         return self._times[length_class]
 
     def _follow(self) -> None:
