@@ -137,6 +137,8 @@ class Answer:
                 self._settle()
             if chunks or ends:
                 await send({"type": "http.response.body", "body": b"".join(chunks), "more_body": not ends})
+            if isinstance(event, Piece):
+                self._call.sent()
             if ends:
                 return
             silence.broken()

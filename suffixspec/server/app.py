@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeAlias, TypeVar
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect
 from starlette.requests import Request as HttpRequest
@@ -19,7 +20,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from suffixspec.server import chat_wire, completions_wire, messages_wire, responses_wire, tokens_wire
 from suffixspec.server.answer import CLIENT_GONE, Answer
-from suffixspec.server.body import read_json
+from suffixspec.server.body import parse_json, read_body
 from suffixspec.server.errors import ApiError, shape_of
 from suffixspec.server.fields import Fields
 from suffixspec.server.service import Service
@@ -77,9 +78,8 @@ def calls(service: Service, reader: Reader) -> Endpoint:
         service.scheduler.reserve()
         submitted = False
         try:
-            body = await read_json(http, service.settings)
-            request = Request(Fields(body), http.headers, namespace, service)
-            writer = await asyncio.to_thread(_read, reader, request)
+            text = await read_body(http, service.settings)
+            writer, body = await asyncio.to_thread(_read, reader, text, http.headers, namespace, service)
             call = writer.call
             call.deadline = call.arrived + service.settings.request_seconds
             submitted = True
@@ -98,16 +98,20 @@ def answers(service: Service, answer: Callable[[Request], dict[str, Any]]) -> En
 
     async def endpoint(http: HttpRequest) -> ASGIApp:
         namespace = service.gate.namespace(http.headers)
-        body = await read_json(http, service.settings)
-        request = Request(Fields(body), http.headers, namespace, service)
-        return json_response(await asyncio.to_thread(_read, answer, request))
+        text = await read_body(http, service.settings)
+        value, _ = await asyncio.to_thread(_read, answer, text, http.headers, namespace, service)
+        return json_response(value)
 
     return endpoint
 
 
-def _read(reader: Callable[[Request], T], request: Request) -> T:
+def _read(
+    reader: Callable[[Request], T], text: bytes, headers: Headers, namespace: str, service: Service
+) -> tuple[T, Any]:
+    """What ``reader`` makes of a body, and its JSON value. In a thread: a long one takes its time."""
+    body = parse_json(text)
     try:
-        return reader(request)
+        return reader(Request(Fields(body), headers, namespace, service)), body
     except RecursionError:
         raise ApiError("expected JSON that is not nested as deeply; flatten it") from None
 

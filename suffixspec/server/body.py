@@ -12,11 +12,11 @@ from suffixspec.server.errors import ApiError
 from suffixspec.server.settings import Settings
 
 
-async def read_json(request: Request, settings: Settings) -> Any:
-    """The JSON value of a request's body.
+async def read_body(request: Request, settings: Settings) -> bytes:
+    """A request's body, for ``parse_json``.
 
     Raises:
-        ApiError: too long (413), too slow (408), of another type (415), or no JSON (400).
+        ApiError: too long (413), too slow (408), or of another type (415).
         ClientDisconnect: nobody waits for an answer any more.
     """
     kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
@@ -29,12 +29,12 @@ async def read_json(request: Request, settings: Settings) -> Any:
     if request.headers.get("content-encoding", "identity").lower() not in {"", "identity"}:
         raise ApiError("expected a body that is not compressed; leave Content-Encoding out", status=415)
     try:
-        text = await asyncio.wait_for(_read(request, settings.body_bytes), settings.read_seconds)
+        async with asyncio.timeout(settings.read_seconds):
+            return await _read(request, settings.body_bytes)
     except TimeoutError:
         raise ApiError(
             f"expected the body within {settings.read_seconds:g} s, got a part of it", status=408
         ) from None
-    return await asyncio.to_thread(parse_json, text)
 
 
 def parse_json(text: bytes) -> Any:
@@ -77,4 +77,4 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not JSON")
 
 
-__all__ = ["ClientDisconnect", "parse_json", "read_json"]
+__all__ = ["ClientDisconnect", "parse_json", "read_body"]

@@ -143,6 +143,7 @@ class Call:
         self.cancelled = False
         self._deliver: Callable[[Event], None] | None = None
         self._early: list[Event] = []
+        self._sent = threading.Event()  # once some of an output was
         self._lock = threading.Lock()  # so that events come in their order, those before ``connect`` too
 
     @property
@@ -165,6 +166,14 @@ class Call:
                 deliver(event)
             self._early.clear()
         return events
+
+    def sent(self) -> None:
+        """What a step wrote is on its way to the client, or held back for more. From the server's thread."""
+        self._sent.set()
+
+    def wait_until_sent(self, seconds: float) -> bool:
+        """Let the server's thread send the first of an output, for so long at most; whether it has."""
+        return self._sent.wait(seconds)
 
     def post(self, event: Event) -> None:
         """Tell whoever listens. From the scheduler's thread."""

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("suffixspec.server")
 _USUAL_SECONDS = 10.0
 _RATE = 0.2
+_FIRST_TEXT_SECONDS = 0.005
+"""Longest wait for a stream's first text to be sent. It takes a millisecond by itself, and up to ten beside the
+next forward, which asks for the interpreter after each of its operations."""
 
 OpenStream = Callable[["Session", Call, Prompt, int], "Stream"]
 """``open_stream(session, call, prompt, index)`` begins output ``index`` of a prompt."""
@@ -278,6 +281,8 @@ class Scheduler:
             if text or end > told:
                 running.wrote = True
                 call.post(Piece(number, text, generation.token_ids[told:end], generation.logprobs[told:end]))
+                if call.stream and text and not (shown or number):
+                    call.wait_until_sent(_FIRST_TEXT_SECONDS)
                 shown += len(text)
                 told = end
                 if ends is not None:

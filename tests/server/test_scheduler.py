@@ -349,6 +349,24 @@ def test_a_stream_without_news_gives_signs_of_life(tiny_target, gate, path, sign
                     break
 
 
+def test_a_streams_first_text_is_sent_before_the_next_forward(server, monkeypatch):
+    """The scheduler lets it go out, once a stream; nobody waits for a whole answer, nor for text that is held back."""
+    monkeypatch.setattr("suffixspec.server.scheduler._FIRST_TEXT_SECONDS", 20.0)
+    wait, waits = Call.wait_until_sent, []
+
+    def noted(call, seconds):
+        waits.append(wait(call, seconds))
+        return waits[-1]
+
+    monkeypatch.setattr(Call, "wait_until_sent", noted)
+    assert server.ask(CHAT, body_of("whole"))[0] == 200
+    assert waits == []
+    status, _, text = server.ask(CHAT, body_of("stream", stream=True))
+    assert status == 200
+    assert text.count("data: ") > 3
+    assert waits == [True]
+
+
 def test_events_come_in_order_whenever_one_begins_to_listen():
     """Those that were posted before, from another thread too, come first and none is lost."""
 
