@@ -83,7 +83,7 @@ def sample_text(tokens: int | None, seed: int) -> NDArray[np.int32]:
     prior = load_prior(load_tokenizer())
     if prior is None:
         sys.exit("expected the sources of the Python standard library, got none; install them")
-    library = np.maximum(np.asarray(prior.tokens), -1).astype(np.int32)
+    library = np.maximum(np.asarray(prior.index.tokens), -1).astype(np.int32)
     if tokens is None:
         return library
     rng = np.random.default_rng(seed)

@@ -37,6 +37,7 @@ from .contexts import (
     short_context,
 )
 from .evidence import (
+    CLASSES,
     CONTEXTS,
     HISTORY,
     LIVE,
@@ -57,6 +58,7 @@ from .evidence import (
     STOOD,
     TOKEN,
     cell_of,
+    class_of,
     length_class,
     score,
 )
@@ -371,7 +373,7 @@ def draft(
     text2, leaf2, inner2, table2, cursor2,
     text3, sa3, nodes3, cursor3,
     text4, sa4, nodes4, cursor4,
-    ngrams, recent, strayed, window, branches, cells, weights, costs,
+    ngrams, recent, strayed, window, branches, cells, weights, classes, costs,
     rows, probs, nodes, pool, keys, bits, given, heap, waits,
 ):  # fmt: skip
     """Grow a draft tree of at most ``rows.shape[0] - 1`` nodes; return (rows grown, rows worth drafting).
@@ -387,6 +389,7 @@ def draft(
         recent: int32 [ORDERS + 1], the last tokens of the context, newest last, and how many are valid.
         strayed: int32 [LIVE, 2], what the context may come back to, as ``learn`` left it; see ``resume``.
         cells: and weights, the calibration.
+        classes: uint8 [any number], the tokens' classes.
         costs: float32 [at least nodes + 1], t(k + 1) / t(1) for a draft of k nodes.
 
     Rows come out in descending probability, parents before children, so the first k are the best tree of k
@@ -496,6 +499,7 @@ def draft(
             # Only where the trees know nothing: elsewhere the n-grams would count the same text once more.
             last = _offer_ngrams(ngrams, recent, window, rows, row, pool, keys, first, last, cells, least)
         session_class, history_class = length_class(session_length), length_class(history_length)
+        token_classes = class_of(classes, before) * CLASSES + class_of(classes, token)
         newest = 0
         for k in range(first, last):
             newest = max(newest, int(pool[k, STOOD]))
@@ -508,7 +512,7 @@ def draft(
                 far >>= 1
                 age += 1
             given[k] = score(
-                pool, k, keys[k], cells, weights, token,
+                pool, k, keys[k], cells, weights, classes, token, token_classes,
                 session_class, history_class, age, int(stood > 0 and stood == newest), known,
             )  # fmt: skip
             total += given[k]

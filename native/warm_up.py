@@ -54,7 +54,7 @@ def warm_up() -> None:
     sealed.successors(*index, place[:1], branches)
     draft.draft(
         *arrays, state, *arrays, cursor, *arrays, cursor, *frozen, *frozen,
-        ngrams, tail, strayed, tail[1:], branches, cells, weights, np.ones(3, np.float32),
+        ngrams, tail, strayed, tail[1:], branches, cells, weights, np.zeros(1, np.uint8), np.ones(3, np.float32),
         rows, probs, np.zeros((2, 3), np.int32), np.zeros((draft.POOL, evidence.POOL_FIELDS), np.int32),
         keys, keys.view(np.int32), keys.copy(), np.zeros(draft.POOL, np.int32),
         np.zeros(draft.BUCKETS, np.int32),

@@ -1,7 +1,7 @@
 """The prior of the served tokenizer, built and opened beside somebody else's engine: ``python -m`` this builds it.
 
 Building takes half a minute of a core and loads a tokenizer. Neither belongs into the process that runs forwards, so
-another one does it, at the lowest priority, and says in which file it is; here that file is mapped, and its pages are
+another one does it, at the lowest priority, and says in which folder it is; here its file is mapped, and its pages are
 shared with all servers of this machine. Of several that are started together one builds, the others wait for it.
 """
 
@@ -20,8 +20,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from suffixspec.draft.prior import Prior, load_prior
 from suffixspec.errors import SuffixspecError
-from suffixspec.index.sealed import SealedIndex
 
 if TYPE_CHECKING:
     from suffixspec.text.tokenizer import Tokenizer
@@ -68,7 +68,7 @@ class SharedPrior:
     Args:
         tokenizer: of the served model.
         vocabulary: tokens that the target knows; a prior with others is not used. None: not known.
-        opened: called with the index, on another thread, once it is there.
+        opened: called with it, on another thread, once it is there.
         logger: of the server.
         command: builds it; None: this module, in a process of its own.
     """
@@ -78,7 +78,7 @@ class SharedPrior:
         tokenizer: TokenizerSource,
         *,
         vocabulary: int | None,
-        opened: Callable[[SealedIndex], None],
+        opened: Callable[[Prior], None],
         logger: logging.Logger,
         command: Sequence[str] | None = None,
     ) -> None:
@@ -107,7 +107,7 @@ class SharedPrior:
 
     def _run(self) -> None:
         try:
-            index = self._open(self._build())
+            prior = self._open(self._build())
         except Exception as error:  # noqa: BLE001  # nothing depends on a prior
             if not self._closed.is_set():
                 self._logger.warning(
@@ -115,7 +115,7 @@ class SharedPrior:
                 )
             return
         if not self._closed.is_set():
-            self._opened(index)
+            self._opened(prior)
             self._logger.info("suffixspec: drafting from the sources of Python and packages, too")
 
     def _build(self) -> Path:
@@ -143,27 +143,25 @@ class SharedPrior:
                 f"expected tokens below {self._vocabulary}, which the model knows, got {told['largest']} of the"
                 " tokenizer"
             )
-        return Path(told["path"])
+        return Path(told["folder"])
 
-    def _open(self, path: Path) -> SealedIndex:
-        index = SealedIndex.open(path)
-        index.prefault(stop=self._closed.is_set)
-        return index
+    def _open(self, folder: Path) -> Prior:
+        prior = Prior.open(folder)
+        prior.index.prefault(stop=self._closed.is_set)
+        return prior
 
 
 def build(tokenizer: TokenizerSource) -> dict[str, object]:
-    """Build a tokenizer's prior unless it is there: its file, and the largest token in it.
+    """Build a tokenizer's prior unless it is there: its folder, and the largest token in it.
 
     Raises:
         SuffixspecError: no such tokenizer, or no sources.
         OSError: the cache cannot be written.
     """
-    from suffixspec.draft.prior import load_prior
-
-    index = load_prior(tokenizer.load())
-    if index is None or index.path is None:
+    prior = load_prior(tokenizer.load())
+    if prior is None or prior.folder is None:
         raise SuffixspecError("expected sources of Python, got none")
-    return {"path": str(index.path.absolute()), "largest": int(index.tokens.max(initial=0))}
+    return {"folder": str(prior.folder.absolute()), "largest": int(prior.index.tokens.max(initial=0))}
 
 
 def _main() -> None:

@@ -10,8 +10,7 @@ import numpy as np
 
 from bench import sessions
 from bench.quiet import no_collection
-from suffixspec.draft.prior import find_prior
-from suffixspec.index.sealed import SealedIndex
+from suffixspec.draft.prior import Prior, find_prior
 from suffixspec.integrations.vllm import Proposer
 from suffixspec.text.tokenizer import load_tokenizer
 
@@ -35,7 +34,7 @@ def run(trace: str, *, counts: tuple[int, ...] = (1, 16, 64), steps: int = 100) 
     return [_measured([turns[i % len(turns)] for i in range(count)], steps, prior) for count in counts]
 
 
-def _measured(turns: list[Any], steps: int, prior: SealedIndex | None) -> dict[str, Any]:
+def _measured(turns: list[Any], steps: int, prior: Prior | None) -> dict[str, Any]:
     proposer = Proposer(_config(len(turns)))
     proposer.drafter.prior = prior
     rows = np.zeros((len(turns), LENGTH), np.int32)

@@ -41,7 +41,7 @@ def main() -> None:
     # Built once per machine, in the background: not what is measured.
     drafter = _runner(engine).drafter if args.mode == "suffixspec" else None
     prior = None if drafter is None else drafter.wait_for_prior(600.0)
-    answer({"ready": True, "prior_tokens": 0 if prior is None else len(prior)})
+    answer({"ready": True, "prior_tokens": 0 if prior is None else len(prior.index)})
     for line in sys.stdin:
         asked = json.loads(line)
         params = SamplingParams(

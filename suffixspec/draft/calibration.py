@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,6 +21,9 @@ _SUBSTITUTED = np.array([0.4, 0.18, 0.07, 0.05, 0.04])
 _PRIOR_TRIALS = 8.0
 _MEMORY = 1000.0
 _SCALE_INERTIA = 50.0  # the cells' rates are right on average: trust them long
+START_WEIGHTS = Path(__file__).with_name("start_weights.npy")
+"""float16 [FIRST_TOKEN_FEATURE]: what the weights that name no token were worth on other text; made by
+``bench.start_weights``, again when a feature is another one."""
 
 
 class Calibration:
@@ -25,13 +31,17 @@ class Calibration:
 
     A continuation that was seen once is not certain, and how uncertain it is depends on the text and on the
     target: that is what is learned here. The cells start from a prior of a few trials, so that the first
-    drafts are sensible, and the correction starts at nothing.
+    drafts are sensible, and the weights from what was learned on other text, but for those that name tokens, which
+    start at nothing.
+
+    Args:
+        start: float32 [FIRST_TOKEN_FEATURE], weights to start from; None: those that come with the drafter.
 
     State: ``cells``, float32 [CELLS, 3]: hits, trials and their ratio (halved at 1,000 trials, so that they
     follow what changes), and ``weights``, float32 [WEIGHTS, 2].
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, start: NDArray[np.float32] | None = None) -> None:
         # A longer and more frequent context says more; a single occurrence of one token says little.
         seen = (_LENGTHS**0.8)[:, None] * (_COUNTS**0.5)[None, :]
         trust = 0.97 * (1 - 1 / (1 + 0.5 * seen))
@@ -47,7 +57,8 @@ class Calibration:
         self.cells[:, native.RATE] = rates
         self.weights: NDArray[np.float32] = np.zeros((native.WEIGHTS, 2), np.float32)
         self.weights[:, native.SQUARES] = 1.0
-        self.weights[native.SCALE] = 1.0, _SCALE_INERTIA
+        self.weights[native.SCALE, native.SQUARES] = _SCALE_INERTIA
+        self.weights[: native.FIRST_TOKEN_FEATURE, native.VALUE] = _start() if start is None else start
 
     def learn(
         self,
@@ -79,3 +90,15 @@ class Calibration:
     def nbytes(self) -> int:
         """Allocated bytes."""
         return self.cells.nbytes + self.weights.nbytes
+
+
+def no_start() -> NDArray[np.float32]:
+    """Weights that correct nothing: the cells' rates count as they are."""
+    start = np.zeros(native.FIRST_TOKEN_FEATURE, np.float32)
+    start[native.SCALE] = 1.0
+    return start
+
+
+@cache
+def _start() -> NDArray[np.float32]:
+    return np.load(START_WEIGHTS).astype(np.float32)

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from suffixspec.cost import CostCurve
-from suffixspec.draft.calibration import Calibration
+from suffixspec.draft.calibration import Calibration, no_start
+from suffixspec.draft.prior import Prior
 from suffixspec.draft.tree import EMPTY, DraftTree
 from suffixspec.index.history import CONTEXT, History
 from suffixspec.index.ngram_index import NgramIndex
@@ -51,8 +52,8 @@ class IndexDrafter:
         cost: what a forward of the target costs; the node budget follows it. None drafts all that was found.
         history_bytes: memory for the outputs of earlier sessions, all namespaces together.
         ngram_slots: contexts that an n-gram index holds; 44 bytes each.
-        prior: text that any session may draft from where its own and history know less, in the target's
-            tokens; see ``prior.load_prior``. Only with ``suffix``.
+        prior: text that any session may draft from where its own and history know less, and classes of the
+            target's tokens; see ``prior.load_prior``. Only with ``suffix``.
     """
 
     def __init__(
@@ -66,7 +67,7 @@ class IndexDrafter:
         cost: CostCurve | None = None,
         history_bytes: int = 1 << 30,
         ngram_slots: int = 1 << 16,
-        prior: SealedIndex | None = None,
+        prior: Prior | None = None,
     ) -> None:
         if not suffix and not ngram:
             raise ValueError("expected at least one of suffix and ngram, got neither")
@@ -80,7 +81,7 @@ class IndexDrafter:
         self.history_mode = history
         self.max_nodes = max_nodes
         self.prior = prior if suffix else None
-        self.calibration = Calibration()
+        self.calibration = self._new_calibration()
         """Of greedy decoding; see ``calibration_at``."""
         self._sampled: dict[float, Calibration] = {}
         self.history = History(budget_bytes=history_bytes)
@@ -104,8 +105,12 @@ class IndexDrafter:
             return self.calibration
         bucket = next(end for end in _TEMPERATURES if temperature <= end)
         if bucket not in self._sampled:
-            self._sampled[bucket] = Calibration()
+            self._sampled[bucket] = self._new_calibration()
         return self._sampled[bucket]
+
+    def _new_calibration(self) -> Calibration:
+        # What other text taught is about suffix trees: n-grams alone are another kind of evidence.
+        return Calibration(start=None if self.suffix else no_start())
 
     def ngrams(self, namespace: str) -> NgramIndex:
         """The n-gram index of a namespace, or a fresh one where nothing is carried over."""
@@ -185,7 +190,8 @@ class IndexDraftSession:
         drafter = self._drafter
         use_history = drafter.suffix and drafter.history_mode == "namespace"
         self._index = SessionIndex(
-            history=drafter.history.index(self._namespace) if use_history else None, prior=drafter.prior
+            history=drafter.history.index(self._namespace) if use_history else None,
+            prior=None if drafter.prior is None else drafter.prior.index,
         )
         self._ngrams = drafter.ngrams(self._namespace).cursor() if drafter.ngram else None
         self._ngram_arguments = (_NO_ROWS, _NO_TAIL)
@@ -212,7 +218,7 @@ class IndexDraftSession:
         if self._drafter.history_mode == "off":
             self._begin_index()
         if self._index.prior is None and self._drafter.prior is not None:
-            self._index.take_prior(self._drafter.prior)  # it was opened after this session had begun
+            self._index.take_prior(self._drafter.prior.index)  # it was opened after this session had begun
         before = len(self._index.context)
         common = self._index.sync(prompt, checked=True)
         if self._ngrams is not None:
@@ -279,6 +285,7 @@ class IndexDraftSession:
             self._branches,
             calibration.cells,
             calibration.weights,
+            _NO_CLASSES if drafter.prior is None else drafter.prior.classes,
             drafter.costs,
             *self._scratch,
         )
@@ -351,6 +358,7 @@ _EMPTY_TREE = SuffixTree()
 _NO_TAIL = np.zeros(native_ngram.TAIL_FIELDS, np.int32)
 _NO_CURSOR = np.zeros(native_tree.CURSOR_FIELDS, np.int64)
 _NO_HISTORY = (*_EMPTY_TREE.arrays, _NO_CURSOR)
+_NO_CLASSES = np.zeros(0, np.uint8)
 _EMPTY_SEALED = SealedIndex.build(np.zeros(0, np.int32))
 _NO_SEALED = (*_EMPTY_SEALED.arrays, _EMPTY_SEALED.cursor().state)
 _REPORTED = np.arange(native_evidence.SOURCES, dtype=np.int32)

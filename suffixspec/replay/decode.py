@@ -15,7 +15,7 @@ from suffixspec.store.options import budget_of, history_folder
 if TYPE_CHECKING:
     from suffixspec.cost import CostCurve
     from suffixspec.draft import Drafter
-    from suffixspec.index.sealed import SealedIndex
+    from suffixspec.draft.prior import Prior
     from suffixspec.replay.result import TurnResult
     from suffixspec.replay.share import Share
     from suffixspec.replay.simulate import RenderedSession, Simulation
@@ -132,9 +132,7 @@ def decode(
     return share
 
 
-def load_prior(
-    kind: str, names: tuple[str, ...], tokenizer: Tokenizer, progress: Progress
-) -> SealedIndex | None:
+def load_prior(kind: str, names: tuple[str, ...], tokenizer: Tokenizer, progress: Progress) -> Prior | None:
     """The text that drafters know from the start, where one of them uses it."""
     from suffixspec.draft.prior import find_prior
 
@@ -145,7 +143,7 @@ def load_prior(
 
 
 def make_drafter(
-    name: str, *, max_nodes: int, cost: Any, history: Any, prior: SealedIndex | None = None
+    name: str, *, max_nodes: int, cost: Any, history: Any, prior: Prior | None = None
 ) -> Drafter:
     """A drafter by its name on the command line.
 

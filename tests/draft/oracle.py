@@ -250,7 +250,7 @@ def bits(slots: Iterable[Slot]) -> int:
 
 # Which weight a feature has is arbitrary, so the kernel's hash serves the twin as well.
 _weight_of: Callable[[int, int, int], int] = lru_cache(maxsize=None)(
-    lambda kind, a, b: int(native._feature(kind, a, b))
+    lambda kind, a, b: int((native._token_feature if kind in (3, 4, 6) else native._feature)(kind, a, b))
 )
 
 
@@ -282,11 +282,13 @@ class Beliefs:
 
     Args:
         cells: float32 [2400, 3] and weights: float32 [65538, 2], as the kernels have them; copied.
+        classes: of tokens; those that are not in it are of class 0.
     """
 
-    def __init__(self, cells: np.ndarray, weights: np.ndarray) -> None:
+    def __init__(self, cells: np.ndarray, weights: np.ndarray, classes: Sequence[int] = ()) -> None:
         self.cells = cells.copy()
         self.weights = weights.copy()
+        self.classes = dict(enumerate(classes))
 
     def rate(self, cell: Cell) -> float:
         """How often such evidence was right."""
@@ -302,6 +304,7 @@ class Beliefs:
         self,
         row: Row,
         last: int,
+        before: int,
         session: int,
         history: int,
         age: int,
@@ -319,6 +322,7 @@ class Beliefs:
         token = row.path[-1]
         session_share, history_share = (cell[3] if cell else 8 for cell in (s1, h1))
         shares = session_share * 16 + history_share
+        first, second, third = (int(self.classes.get(one, 0)) for one in (before, last, token))
         return [
             _weight_of(*feature)
             for feature in (
@@ -331,6 +335,9 @@ class Beliefs:
                 (7, bits(slot for slot in row.evidence if slot in NAMED), known),
                 (8, age * 2 + newest, session_share),
                 (9, number(at(RESUMED_SLOTS[0])), session * 16 + session_share),
+                (10, second * 16 + third, session * 16 + history),
+                (11, (first * 16 + second) * 16 + third, session_share),
+                (12, second * 16 + third, age * 2 + newest),
             )
         ]
 
@@ -546,7 +553,7 @@ class Twin:
             age = math.floor(math.log2(len(self.text.tokens) - child.stood)) + 1 if child.stood else 0
             child.features = self.beliefs.features_of(
                 child,
-                self._last_two(row)[1],
+                *self._last_two(row)[::-1],
                 1 + length_class(session) if session else 0,
                 1 + length_class(history) if history else 0,
                 age,

@@ -31,7 +31,9 @@ from oracle import (
 from suffixspec.cost import CostCurve
 from suffixspec.draft import IndexDrafter
 from suffixspec.draft.calibration import _MEMORY as MEMORY  # trials at which a cell is halved
+from suffixspec.draft.calibration import Calibration, no_start
 from suffixspec.draft.indexed import IndexDraftSession
+from suffixspec.draft.prior import Prior
 from suffixspec.index.sealed import SealedIndex
 from suffixspec.native import draft as native
 from suffixspec.native import evidence as native_evidence
@@ -144,14 +146,21 @@ class Pair:
         self.tally = Tally()
         self.common = sealed_text(np.random.default_rng([case.seed, 2]), case.common, case.alphabet)
         self.sealed = sealed_text(np.random.default_rng([case.seed, 3]), case.sealed, case.alphabet)
+        rng = np.random.default_rng([case.seed, 4])
+        # Not of every token, so that some are in no class.
+        classes = rng.integers(0, native_evidence.CLASSES, int(rng.integers(0, case.alphabet + 1))).astype(
+            np.uint8
+        )
+        has_prior = case.common > 0 or case.seed % 2 > 0
         self.drafter = IndexDrafter(
-            prior=SealedIndex.build(self.common.tokens) if case.common else None,
+            prior=Prior(SealedIndex.build(self.common.tokens), classes) if has_prior else None,
             history="namespace" if case.history else "session",
             history_bytes=SMALL_HISTORY if case.history > 1 else 1 << 24,
             max_nodes=case.max_nodes,
             cost=None if case.cost is None else CostCurve.named(case.cost),
             **KINDS[case.kind],
         )
+        self.classes = () if self.drafter.prior is None else self.drafter.prior.classes.tolist()
         if case.sealed:
             self.drafter.history.index("default").sealed = SealedIndex.build(self.sealed.tokens)
         calibration = self.drafter.calibration
@@ -177,7 +186,7 @@ class Pair:
             ngrams = Ngrams()
         calibration = self.drafter.calibration
         self.twin = Twin(
-            Beliefs(calibration.cells, calibration.weights),
+            Beliefs(calibration.cells, calibration.weights, self.classes),
             history=self.history,
             sealed=self.sealed,
             prior=self.common,
@@ -262,7 +271,7 @@ class Pair:
             calibration.weights, beliefs.weights, rtol=1e-4, atol=1e-5, err_msg="weights"
         )
         # Rounding must not add up: each step is compared for itself.
-        self.twin.beliefs = Beliefs(calibration.cells, calibration.weights)
+        self.twin.beliefs = Beliefs(calibration.cells, calibration.weights, self.classes)
         self.twin.extend(emitted)
 
     def end(self) -> None:
@@ -522,7 +531,9 @@ def test_a_context_longer_than_a_window_is_matched_in_history():
 @pytest.mark.kernels
 def test_a_worked_example():
     """1 2 was followed by 1 and by 3, once each: both are drafted at the prior's rate of such evidence."""
-    session = IndexDrafter(cost=None, history="session", max_nodes=2).session()
+    drafter = IndexDrafter(cost=None, history="session", max_nodes=2)
+    drafter.calibration = Calibration(start=no_start())
+    session = drafter.session()
     session.sync([1, 2, 1, 2, 3, 1, 2])
     draft = session.draft()
     cell = 1 * 5 * 8 + 0 * 8 + 4  # source 0; length 2 is class 1; count 1 is class 0; one half is class 4
@@ -560,17 +571,18 @@ def test_cells_are_the_twins():
 
 @pytest.mark.kernels
 def test_features_are_spread_over_the_weights():
-    """The hash reaches all weights but the scale and the bias alike, and each of its inputs matters."""
+    """The hash reaches all weights of its half alike, and each of its inputs matters."""
     rng = np.random.default_rng(8)
-    reached = {
-        int(native_evidence._feature(kind, a, b))
-        for kind in range(1, 13)
-        for a, b in rng.integers(-1, 50_000, (1000, 2)).tolist()
-    }
-    assert min(reached) >= native_evidence.FIRST_FEATURE
-    assert max(reached) < native_evidence.WEIGHTS
-    # Of 65,536 weights, 12,000 random draws reach 10,966 on average.
-    assert len(reached) > 10_700
+    inputs = [(kind, a, b) for kind in range(1, 13) for a, b in rng.integers(-1, 50_000, (1000, 2)).tolist()]
+    for feature, first, end in (
+        (native_evidence._feature, native_evidence.FIRST_FEATURE, native_evidence.FIRST_TOKEN_FEATURE),
+        (native_evidence._token_feature, native_evidence.FIRST_TOKEN_FEATURE, native_evidence.WEIGHTS),
+    ):
+        reached = {int(feature(*each)) for each in inputs}
+        assert min(reached) >= first
+        assert max(reached) < end
+        # Of 32,768 weights, 12,000 random draws reach 10,049 on average.
+        assert len(reached) > 9_800
     for vary in (lambda i: (1 + i % 12, 5, 7), lambda i: (1, i, 7), lambda i: (1, 5, i)):
         values = {vary(i) for i in range(300)}
         assert len({int(native_evidence._feature(*value)) for value in values}) > 0.95 * len(values)

@@ -13,7 +13,7 @@ from suffixspec.integrations.vllm.settings import Settings
 from suffixspec.shared_prior import SharedPrior, TokenizerSource
 
 if TYPE_CHECKING:
-    from suffixspec.index.sealed import SealedIndex
+    from suffixspec.draft.prior import Prior
     from suffixspec.store.saved_history import SavedHistory
 
 
@@ -85,9 +85,9 @@ class DraftSources:
             logger.warning("suffixspec: no history is kept: %s", error)
             return None
 
-    def _use_prior(self, index: SealedIndex) -> None:
+    def _use_prior(self, prior: Prior) -> None:
         with self._lock:  # not in the middle of a step
-            self._drafter.prior = index
+            self._drafter.prior = prior
 
     def session(self, namespace: str, name: str) -> AnySession:
         """A session whose outputs are kept where a history is."""
@@ -95,7 +95,7 @@ class DraftSources:
             return self.saved.session(namespace, name)
         return self._drafter.session(namespace)
 
-    def wait_for_prior(self, timeout: float | None = None) -> SealedIndex | None:
+    def wait_for_prior(self, timeout: float | None = None) -> Prior | None:
         """The prior, once it is opened; None where there is none, or not within ``timeout`` seconds."""
         if self._prior is not None:
             self._prior.wait(timeout)

@@ -24,7 +24,7 @@ from suffixspec.integrations.vllm.settings import Settings
 from suffixspec.shared_prior import TokenizerSource
 
 if TYPE_CHECKING:
-    from suffixspec.index.sealed import SealedIndex
+    from suffixspec.draft.prior import Prior
 
 # Below vLLM's own logger, which is the one that it configures.
 logger = logging.getLogger("vllm.suffixspec")
@@ -113,7 +113,7 @@ class Proposer:
             else self._sources.session(namespace, name)
         )
 
-    def wait_for_prior(self, timeout: float | None = None) -> SealedIndex | None:
+    def wait_for_prior(self, timeout: float | None = None) -> Prior | None:
         """The prior, once it is opened; None where there is none. For measurements: nothing else waits for it."""
         return None if self._sources is None else self._sources.wait_for_prior(timeout)
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from suffixspec.draft.prior import Prior
 from suffixspec.index.sealed import SealedIndex
 from suffixspec.integrations.vllm import Proposer
 from suffixspec.shared_prior import SharedPrior, TokenizerSource
@@ -22,14 +23,18 @@ KNOWN = [5, 9, 7, 11, 6, 13, 8, 12, 10, 4]
 
 @pytest.fixture
 def made(tmp_path):
-    """A prior's file, and the command that says so."""
-    path = tmp_path / "prior.index"
-    SealedIndex.build(np.array([*KNOWN, -1] * 3, np.int32)).save(path)
-    return path, says(path)
+    """A prior's folder, and the command that says so."""
+    index = SealedIndex.build(np.array([*KNOWN, -1] * 3, np.int32))
+    Prior(index, np.arange(14, dtype=np.uint8)).save(tmp_path)
+    return tmp_path, says(tmp_path)
 
 
-def says(path: Path, largest: int = max(KNOWN), before: str = "") -> list[str]:
-    return [sys.executable, "-c", f"{before}\nprint({json.dumps({'path': str(path), 'largest': largest})!r})"]
+def says(folder: Path, largest: int = max(KNOWN), before: str = "") -> list[str]:
+    return [
+        sys.executable,
+        "-c",
+        f"{before}\nprint({json.dumps({'folder': str(folder), 'largest': largest})!r})",
+    ]
 
 
 def opened_by(command, *, vocabulary=None):
@@ -53,10 +58,11 @@ def builder(monkeypatch, command):
 
 
 def test_what_was_built_is_opened_and_read_ahead(made):
-    path, command = made
-    (index,) = opened_by(command)
-    assert index.path == path
-    assert index.resident
+    folder, command = made
+    (prior,) = opened_by(command)
+    assert prior.folder == folder
+    assert prior.index.resident
+    assert prior.classes.tolist() == list(range(14))
 
 
 def test_a_prior_with_tokens_that_the_model_does_not_know_is_not_used(made, caplog):
@@ -183,7 +189,7 @@ def test_servers_that_are_started_together_build_it_once(tmp_path, monkeypatch):
     told = {server.communicate(timeout=120)[0] for server in servers}
     (one,) = told
     assert json.loads(one)["largest"] == 2
-    assert SealedIndex.open(Path(json.loads(one)["path"])).tokens.tolist().count(2) == 20 * 2000
+    assert Prior.open(Path(json.loads(one)["folder"])).index.tokens.tolist().count(2) == 20 * 2000
     assert calls.read_text() == "built\n"
 
 
