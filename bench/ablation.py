@@ -46,8 +46,16 @@ VARIANTS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("native/evidence.py", "_feature(4, last, token)", "_feature(4, 0, 0)"),
         ("native/evidence.py", "_feature(6, token, shares)", "_feature(6, 0, 0)"),
     ),
-    "half the weights": (("native/evidence.py", "WEIGHT_BITS = 16", "WEIGHT_BITS = 15"),),
-    "four times the weights": (("native/evidence.py", "WEIGHT_BITS = 16", "WEIGHT_BITS = 18"),),
+    "without classes of tokens": (
+        (
+            "native/evidence.py",
+            "return int(classes[token]) if 0 <= token < classes.shape[0] else 0",
+            "return 0",
+        ),
+    ),
+    "without weights to start from": (
+        ("suffixspec/draft/calibration.py", "_start() if start is None else start", "no_start()"),
+    ),
     "one context a text": (("native/evidence.py", "\nCONTEXTS = 2", "\nCONTEXTS = 1"),),
     "three contexts a text": (("native/evidence.py", "\nCONTEXTS = 2", "\nCONTEXTS = 3"),),
     "as fast as it gets: one context a text, no prior, no short contexts": (

@@ -27,14 +27,14 @@ def test_who_waits_has_it_before_the_one_that_takes_it_again_and_again():
             had.append(name)
 
     lock.acquire()
-    first = threading.Thread(target=wait, args=("first",))
+    first = threading.Thread(target=wait, args=("first",), daemon=True)
     first.start()
     wait_until(lock._turn.locked)
     lock.release()
     lock.acquire()
     assert had == ["first"]
     first.join()
-    second = threading.Thread(target=wait, args=("second",))
+    second = threading.Thread(target=wait, args=("second",), daemon=True)
     second.start()
     wait_until(lock._turn.locked)
     with lock:  # once more by its owner, who need not wait

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -21,6 +20,7 @@ from suffixspec.engine.encodings import Encodings
 from suffixspec.engine.memory import with_retry
 from suffixspec.engine.reply import Reply
 from suffixspec.engine.session import Session
+from suffixspec.fair_lock import FairLock
 from suffixspec.target.memory import free_bytes
 from suffixspec.verify.constraint import Constraint, constraint_for
 
@@ -97,7 +97,7 @@ class Engine:
             per_owner=branches_per_session,
         )
         self.eos_ids = frozenset({*target.eos_ids, *tokenizer.eos_ids})
-        self.lock = threading.RLock()
+        self.lock = FairLock()
         """Held during a forward, and while indexes and branches change; steps of sessions take turns."""
         self.saved = None
         """Keeps the drafter's history on disk; None where nothing is kept."""

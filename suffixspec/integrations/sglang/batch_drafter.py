@@ -11,6 +11,7 @@ from typing import Any
 
 from suffixspec.draft.indexed import IndexDrafter
 from suffixspec.draft.tree import EMPTY, DraftTree
+from suffixspec.fair_lock import FairLock
 from suffixspec.integrations.sglang.request_view import RequestView, prompt_of
 from suffixspec.integrations.vllm.draft_sources import DraftSources, ServedModel
 from suffixspec.integrations.vllm.lifetime import close_at_exit, compile_kernels
@@ -46,7 +47,7 @@ class BatchDrafter:
             max_nodes=min(max(nodes - 1, 1), 1024), cost=None, history_bytes=settings.history_bytes
         )
         self._alone = ranks == 1
-        self._lock = threading.RLock()
+        self._lock = FairLock()
         self._sources: DraftSources | None = None
         if model is not None and self._alone:
             self._sources = DraftSources(settings, self.drafter, model, lock=self._lock, logger=logger)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -13,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suffixspec.draft.indexed import IndexDrafter
+from suffixspec.fair_lock import FairLock
 from suffixspec.integrations.vllm import hooks
 from suffixspec.integrations.vllm.chain import best_chain
 from suffixspec.integrations.vllm.draft_sources import DraftSources, ServedModel
@@ -70,7 +70,7 @@ class Proposer:
         self._said: set[str] = set()
         self._turn: int | None = None
         self._sources: DraftSources | None = None
-        self._lock = threading.RLock()
+        self._lock = FairLock()
         if self.drafts_here:
             self._open(vllm_config)
 
