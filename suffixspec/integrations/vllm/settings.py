@@ -14,7 +14,7 @@ from suffixspec.store.budget import Budget, Eviction
 
 KEY = "suffixspec"
 """Ours among the additional settings."""
-ON_CPU = CostCurve("vllm-cpu", ((1, 128.5), (2, 128.5), (4, 143.1), (8, 152.2), (16, 183.9), (32, 238.0)))
+ON_CPU = CostCurve("vllm-cpu", ((1, 73.1), (2, 75.6), (4, 75.6), (8, 88.8), (16, 110.3), (32, 157.6)))
 """vLLM's forwards on a CPU: SmolLM2-135M in float32 on one core, one sequence behind 512 tokens, wrong drafts of 0 to 31
 tokens, CPU time of a step (``bench/vllm/run --only cost``). Without the jump from one token to two of the curve
 ``"cpu"``; from 8 tokens on, one more costs some 3 % of the first."""
