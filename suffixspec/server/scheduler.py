@@ -26,7 +26,8 @@ _USUAL_SECONDS = 10.0
 _RATE = 0.2
 _FIRST_TEXT_SECONDS = 0.005
 """Longest wait for a stream's first text to be sent. It takes a millisecond by itself, and up to ten beside the
-next forward, which asks for the interpreter after each of its operations."""
+next forward, which asks for the interpreter after each of its operations. Only where no other call waits for its
+step."""
 
 OpenStream = Callable[["Session", Call, Prompt, int], "Stream"]
 """``open_stream(session, call, prompt, index)`` begins output ``index`` of a prompt."""
@@ -281,7 +282,7 @@ class Scheduler:
             if text or end > told:
                 running.wrote = True
                 call.post(Piece(number, text, generation.token_ids[told:end], generation.logprobs[told:end]))
-                if call.stream and text and not (shown or number):
+                if call.stream and text and not (shown or number) and len(self._active) == 1:
                     call.wait_until_sent(_FIRST_TEXT_SECONDS)
                 shown += len(text)
                 told = end

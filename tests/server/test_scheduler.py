@@ -367,6 +367,27 @@ def test_a_streams_first_text_is_sent_before_the_next_forward(server, monkeypatc
     assert waits == [True]
 
 
+def test_no_first_text_is_waited_for_while_another_call_wants_its_step(tiny_target, gate, monkeypatch):
+    """A stream's first text beside a longer call goes out while that one is served."""
+    waits = []
+    monkeypatch.setattr(Call, "wait_until_sent", lambda call, _: waits.append(call))
+    gate.hold(1)
+    with (
+        Running(tiny_target, Settings(drafting=False), prefill_chunk=8) as running,
+        ThreadPoolExecutor(2) as pool,
+    ):
+        long = pool.submit(running.ask, CHAT, body_of("long", max_tokens=80))
+        until(gate.holds)
+        short = pool.submit(running.ask, CHAT, body_of("short", max_tokens=4, stream=True))
+        until(lambda: len(running.service.scheduler._waiting) == 1)
+        gate.open()
+        status, _, text = short.result(600)
+        assert status == 200
+        assert text.count("data: ") > 2
+        assert long.result(600)[0] == 200
+    assert waits == []
+
+
 def test_events_come_in_order_whenever_one_begins_to_listen():
     """Those that were posted before, from another thread too, come first and none is lost."""
 
