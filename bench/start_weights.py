@@ -64,8 +64,8 @@ def main() -> None:
     }
     print("| trace | start | tau | " + " | ".join(NAMES) + " |\n|---|---|" + "---:|" * len(_COLUMNS))
     for name, those in recorded.items():
-        others = {other: sessions_ for other, sessions_ in recorded.items() if other != name}
-        starts = {"nothing": no_start(), "all traces": learned.astype(np.float32)}
+        others = {other: recorded[other] for other in recorded if other != name}
+        starts = {"nothing": no_start(), "all traces": learned}
         if others:
             starts["the other traces"] = learn(others, prior)
         document["traces"][name] = {label: measure(those, prior, start) for label, start in starts.items()}
@@ -96,10 +96,11 @@ def learn(recorded: dict[str, list[RenderedSession]], prior: Prior | None) -> ND
 
 def _in_turn(recorded: dict[str, list[RenderedSession]]) -> list[tuple[str, RenderedSession]]:
     """The sessions of the tuning halves, those of each trace spread evenly."""
+    tuning = {name: those[::2] for name, those in recorded.items()}
     spread = [
-        (number / len(those[::2]), name, session)
-        for name, those in recorded.items()
-        for number, session in enumerate(those[::2])
+        (number / len(those), name, session)
+        for name, those in tuning.items()
+        for number, session in enumerate(those)
     ]
     return [(name, session) for _, name, session in sorted(spread, key=lambda entry: entry[:2])]
 

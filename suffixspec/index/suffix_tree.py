@@ -228,10 +228,10 @@ class SuffixTree:
         inners, used = int(self._state[native.S_INNERS]), int(self._state[native.S_USED])
         room = self._inner.shape[0]
         if inners >= room:
-            self._inner = _grown(self._inner, room + max(_LEAST_STEP, room // _GROWTH))
+            self._inner = _grown(self._inner, _larger(room))
         slots = self._table.shape[0]
         if used > slots * 4 // 5 - 2:
-            self._table = np.zeros(slots + max(_LEAST_STEP, slots // _GROWTH), np.uint32)
+            self._table = np.zeros(_larger(slots), np.uint32)
             native.rehash(*self.arrays, self._state)
 
     def growth(self, more: int) -> Growth | None:
@@ -255,9 +255,9 @@ class SuffixTree:
         if needed > rows:
             rows, grows = max(needed, rows + rows // _GROWTH), True
         if most_inners > inners:
-            inners, grows = max(most_inners, inners + max(_LEAST_STEP, inners // _GROWTH)), True
+            inners, grows = max(most_inners, _larger(inners)), True
         if most_used > slots * 4 // 5 - 2:
-            slots = max((most_used + 3) * 5 // 4 + 1, slots + max(_LEAST_STEP, slots // _GROWTH))
+            slots = max((most_used + 3) * 5 // 4 + 1, _larger(slots))
             grows = True
         return Growth(self, rows, min(inners, native.MAX_NODES), slots) if grows else None
 
@@ -487,6 +487,11 @@ def _index(value: Any, what: str) -> int:
         return operator.index(value)
     except TypeError:
         raise TypeError(f"expected an integer {what}, got {value!r}") from None
+
+
+def _larger(rows: int) -> int:
+    """How many rows an array of so many grows to."""
+    return rows + max(_LEAST_STEP, rows // _GROWTH)
 
 
 def _grown(array: NDArray[np.int32], rows: int) -> NDArray[np.int32]:
