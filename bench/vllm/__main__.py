@@ -107,7 +107,7 @@ def checks(wanted: list[str], folder: Path, scratch: Path) -> dict[str, Any]:
     model = folder / "tiny"
     if "contract" in wanted:
         begun = time.monotonic()
-        tests = environment.ROOT / "tests" / "integrations" / "vllm"
+        tests = environment.ROOT / "tests" / "integrations"
         command = [
             sys.executable,
             "-m",
@@ -117,7 +117,7 @@ def checks(wanted: list[str], folder: Path, scratch: Path) -> dict[str, Any]:
             "addopts=",
             "-p",
             "no:cacheprovider",
-            str(tests),
+            *(str(tests / name) for name in ("hosted", "vllm")),
         ]
         done = subprocess.run(
             command, cwd=environment.ROOT, env=variables(), capture_output=True, text=True, check=False

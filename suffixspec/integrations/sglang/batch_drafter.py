@@ -12,12 +12,12 @@ from typing import Any
 from suffixspec.draft.indexed import IndexDrafter
 from suffixspec.draft.tree import EMPTY, DraftTree
 from suffixspec.fair_lock import FairLock
+from suffixspec.integrations.hosted.draft_sources import DraftSources, ServedModel
+from suffixspec.integrations.hosted.lifetime import close_at_exit, compile_kernels
+from suffixspec.integrations.hosted.live_request import LiveRequest, end_ids
+from suffixspec.integrations.hosted.session_table import AnySession, SessionTable
+from suffixspec.integrations.hosted.settings import Settings
 from suffixspec.integrations.sglang.request_view import RequestView, prompt_of
-from suffixspec.integrations.vllm.draft_sources import DraftSources, ServedModel
-from suffixspec.integrations.vllm.lifetime import close_at_exit, compile_kernels
-from suffixspec.integrations.vllm.live_request import LiveRequest, end_ids
-from suffixspec.integrations.vllm.session_table import AnySession, SessionTable
-from suffixspec.integrations.vllm.settings import Settings
 
 logger = logging.getLogger("suffixspec.sglang")
 

@@ -1,4 +1,4 @@
-"""A request of SGLang's as the sessions of ``suffixspec.integrations.vllm`` see one."""
+"""A request of SGLang's as the sessions of ``suffixspec.integrations.hosted`` see one."""
 
 from __future__ import annotations
 

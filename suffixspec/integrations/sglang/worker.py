@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suffixspec.errors import InputError
+from suffixspec.integrations.hosted.draft_sources import ServedModel
+from suffixspec.integrations.hosted.settings import KEY, Settings
 from suffixspec.integrations.sglang.batch_drafter import BatchDrafter
 from suffixspec.integrations.sglang.request_view import accepted_lately, prompt_of
 from suffixspec.integrations.sglang.tree_mask import pack_batch
-from suffixspec.integrations.vllm.draft_sources import ServedModel
-from suffixspec.integrations.vllm.settings import KEY, Settings
 from suffixspec.shared_prior import TokenizerSource
 
 VARIABLE = "SUFFIXSPEC_SGLANG"

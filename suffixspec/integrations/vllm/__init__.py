@@ -6,16 +6,12 @@ r"""Drafts inside vLLM, from 0.22 on: ``method: custom_class``, ``model: suffixs
         '{"method":"custom_class","model":"suffixspec.integrations.vllm.Proposer","num_speculative_tokens":32}'
 
 - ``proposer``: what vLLM calls; one chain per sequence and step
-- ``settings``: what ``--additional-config '{"suffixspec": {…}}'`` may say
-- ``draft_sources``: what it draws on besides its sessions: a saved history, and the prior (``suffixspec.shared_prior``)
-- ``lifetime``: what a drafter does when its process begins, and when it ends
-- ``session_table``: which agent loop's index a request goes on with
-- ``live_request``: what is kept of a request that runs
 - ``chain``: the path of a draft tree that is worth most to a target that checks chains
 - ``load_gate``: how many tokens each sequence of a batch may propose
 - ``hooks``: how the runner, its requests and its rows are reached, and what of that is missing
 - ``plugin``: what vLLM's entry point ``vllm.general_plugins`` calls
 
+Sessions, settings (``--additional-config '{"suffixspec": {…}}'``) and what is kept are ``hosted``'s, beside this.
 Importing this imports neither vLLM nor Numba. The same drafter, indexes, calibration and history store as the
 project's own engine; see ``suffixspec.draft`` and ``suffixspec.store``.
 """

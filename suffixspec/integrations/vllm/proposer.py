@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from suffixspec.draft.indexed import IndexDrafter
 from suffixspec.fair_lock import FairLock
+from suffixspec.integrations.hosted.draft_sources import DraftSources, ServedModel
+from suffixspec.integrations.hosted.lifetime import close_at_exit, compile_kernels
+from suffixspec.integrations.hosted.live_request import LiveRequest, end_ids
+from suffixspec.integrations.hosted.session_table import AnySession, SessionTable
+from suffixspec.integrations.hosted.settings import Settings
 from suffixspec.integrations.vllm import hooks
 from suffixspec.integrations.vllm.chain import best_chain
-from suffixspec.integrations.vllm.draft_sources import DraftSources, ServedModel
-from suffixspec.integrations.vllm.lifetime import close_at_exit, compile_kernels
-from suffixspec.integrations.vllm.live_request import LiveRequest, end_ids
 from suffixspec.integrations.vllm.load_gate import LoadGate
-from suffixspec.integrations.vllm.session_table import AnySession, SessionTable
-from suffixspec.integrations.vllm.settings import Settings
 from suffixspec.shared_prior import TokenizerSource
 
 if TYPE_CHECKING:

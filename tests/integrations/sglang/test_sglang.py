@@ -13,12 +13,12 @@ import numpy as np
 import pytest
 
 from suffixspec.errors import InputError
+from suffixspec.integrations.hosted.settings import Settings
 from suffixspec.integrations.sglang import plugin
 from suffixspec.integrations.sglang.algorithm import NAME, algorithm_class, fill_in
 from suffixspec.integrations.sglang.batch_drafter import BatchDrafter
 from suffixspec.integrations.sglang.request_view import accepted_lately
 from suffixspec.integrations.sglang.worker import VARIABLE, settings, worker_class
-from suffixspec.integrations.vllm.settings import Settings
 
 NODES = 8
 

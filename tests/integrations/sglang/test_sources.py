@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from suffixspec.errors import InputError
+from suffixspec.integrations.hosted.draft_sources import ServedModel
+from suffixspec.integrations.hosted.settings import Settings
 from suffixspec.integrations.sglang.batch_drafter import BatchDrafter
 from suffixspec.integrations.sglang.worker import VARIABLE, served, settings, worker_class
-from suffixspec.integrations.vllm.draft_sources import ServedModel
-from suffixspec.integrations.vllm.settings import Settings
 from suffixspec.shared_prior import TokenizerSource
 
 from ..vllm import test_shared_prior as priors

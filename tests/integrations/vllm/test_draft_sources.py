@@ -38,7 +38,7 @@ def priors(monkeypatch):
         asked.append(tokenizer)
         return SimpleNamespace(close=lambda: None)
 
-    monkeypatch.setattr("suffixspec.integrations.vllm.draft_sources.SharedPrior", made)
+    monkeypatch.setattr("suffixspec.integrations.hosted.draft_sources.SharedPrior", made)
     return asked
 
 

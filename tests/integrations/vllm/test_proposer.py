@@ -244,7 +244,7 @@ def test_a_failure_in_one_requests_drafting_is_logged_once_and_ends_it_there(mak
     engine.step()
     bad = {id(proposer._live[req_id][1]) for req_id in ("bad", "worse")}
     monkeypatch.setattr(
-        "suffixspec.integrations.vllm.live_request.LiveRequest.draft",
+        "suffixspec.integrations.hosted.live_request.LiveRequest.draft",
         lambda live, draft=proposer._live["good"][1].__class__.draft: (
             1 / 0 if id(live) in bad else draft(live)
         ),
@@ -517,7 +517,7 @@ def test_sequences_whose_turn_does_not_come_are_first_in_the_next_step(make, mon
         drafted.append(live.state.req_id)
         return draft(live)
 
-    monkeypatch.setattr("suffixspec.integrations.vllm.live_request.LiveRequest.draft", slow)
+    monkeypatch.setattr("suffixspec.integrations.hosted.live_request.LiveRequest.draft", slow)
     for _ in range(3):
         clock["now"] = 0.0
         engine.step()

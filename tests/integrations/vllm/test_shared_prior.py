@@ -53,7 +53,7 @@ def builder(monkeypatch, command):
         asked.append((tokenizer, given["vocabulary"]))
         return SharedPrior(tokenizer, **given, command=command)
 
-    monkeypatch.setattr("suffixspec.integrations.vllm.draft_sources.SharedPrior", made_by)
+    monkeypatch.setattr("suffixspec.integrations.hosted.draft_sources.SharedPrior", made_by)
     return asked
 
 

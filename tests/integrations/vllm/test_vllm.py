@@ -71,7 +71,7 @@ def test_the_real_runner_has_every_hook(factory):
 def test_vllms_own_sampling_parameters_are_understood(factory):
     from vllm import SamplingParams
 
-    from suffixspec.integrations.vllm.live_request import end_ids, stop_ids
+    from suffixspec.integrations.hosted.live_request import end_ids, stop_ids
 
     params = SamplingParams(stop_token_ids=[9], extra_args={"suffixspec_session": "x"})
     params.update_from_generation_config({}, 2)

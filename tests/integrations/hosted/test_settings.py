@@ -6,7 +6,7 @@ import pytest
 
 from suffixspec.cost import CostCurve
 from suffixspec.errors import InputError
-from suffixspec.integrations.vllm.settings import ON_CPU, Settings
+from suffixspec.integrations.hosted.settings import ON_CPU, Settings
 
 
 def test_nothing_said_gives_the_defaults_and_other_settings_are_left_alone():

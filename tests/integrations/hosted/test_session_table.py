@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from suffixspec.draft import IndexDrafter
-from suffixspec.integrations.vllm.session_table import SessionTable
+from suffixspec.integrations.hosted.session_table import SessionTable
 
 END = 2
 ENDS = frozenset({END})

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suffixspec.draft.tree import EMPTY, DraftTree
-from suffixspec.integrations.vllm.session_table import Lane
+from suffixspec.integrations.hosted.session_table import Lane
 
 _CHECKED = 16
 

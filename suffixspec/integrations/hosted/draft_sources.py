@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from suffixspec.draft.indexed import IndexDrafter
 from suffixspec.errors import SuffixspecError
-from suffixspec.integrations.vllm.session_table import AnySession
-from suffixspec.integrations.vllm.settings import Settings
+from suffixspec.integrations.hosted.session_table import AnySession
+from suffixspec.integrations.hosted.settings import Settings
 from suffixspec.shared_prior import SharedPrior, TokenizerSource
 
 if TYPE_CHECKING:

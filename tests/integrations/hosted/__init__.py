@@ -1,0 +1,1 @@
+"""Drafting inside another project's engine: what has no engine in it."""
