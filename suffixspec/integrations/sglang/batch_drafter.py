@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import threading
 import time
-import weakref
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,11 +17,9 @@ from suffixspec.integrations.hosted.lifetime import close_at_exit, compile_kerne
 from suffixspec.integrations.hosted.live_request import LiveRequest, end_ids
 from suffixspec.integrations.hosted.session_table import AnySession, SessionTable
 from suffixspec.integrations.hosted.settings import Settings
-from suffixspec.integrations.sglang.request_view import RequestView, prompt_of
+from suffixspec.integrations.sglang.request_view import RequestView, last_of
 
 logger = logging.getLogger("suffixspec.sglang")
-
-_LOOK_SECONDS = 0.5
 
 
 class BatchDrafter:
@@ -61,14 +59,9 @@ class BatchDrafter:
         # By request id: the request, what is kept of it, and how it is read; None where it runs without drafts.
         self._live: dict[str, tuple[Any, LiveRequest | None]] = {}
         self._said = False
-        self._stepped = time.monotonic()
         self._closed = threading.Event()
         compile_kernels(self.drafter.max_nodes)
         close_at_exit(self)
-        if self._sources is not None and self._sources.saved is not None:
-            threading.Thread(
-                target=_look, args=(weakref.ref(self), self._closed), name="suffixspec-ends", daemon=True
-            ).start()
 
     def _new_table(self) -> None:
         self.table = SessionTable(
@@ -76,6 +69,8 @@ class BatchDrafter:
             most=self.settings.max_sessions,
             nbytes=self.settings.session_bytes,
             idle_seconds=self.settings.idle_seconds if self._alone else float("inf"),
+            # Which session was used last decides between two; two ranks may read one time from their clocks.
+            clock=time.monotonic if self._alone else itertools.count().__next__,
         )
 
     def _begin_session(self, namespace: str, name: str) -> AnySession:
@@ -84,41 +79,45 @@ class BatchDrafter:
         return self._sources.session(namespace, name)
 
     def trees(
-        self, requests: Sequence[Any], lately: Sequence[Sequence[int]] | None = None
+        self,
+        requests: Sequence[Any],
+        lately: Sequence[Sequence[int]] | None = None,
+        pending: Sequence[int] | None = None,
     ) -> tuple[list[int], list[DraftTree]]:
         """The pending token and the tree of each request; requests that are absent are done, for now.
 
         Args:
             requests: SGLang's, in the order of the batch.
             lately: tokens that each has beyond its output; see ``accepted_lately``.
+            pending: each one's last token; None: the last one of what it has.
 
         Cost: some 60 to 130 µs per request, a third of it for the prior; O(new tokens) to index prompts.
         """
         present = {request.rid: request for request in requests}
-        pending, trees = [], []
+        found, trees = [], []
         with self._lock:
-            self._stepped = time.monotonic()
             for rid in [rid for rid, (request, _) in self._live.items() if present.get(rid) is not request]:
                 self._end(rid)
             allowed = self.settings.index_tokens
             for number, request in enumerate(requests):
                 new = list(lately[number]) if lately is not None else []
-                last = (new or list(request.output_ids[-1:]) or list(prompt_of(request)[-1:]) or [0])[-1]
-                pending.append(int(last))
-                tree, indexed = (EMPTY, 0) if self._closed.is_set() else self._tree(request, new, allowed)
+                last = int((new or [last_of(request)])[-1]) if pending is None else int(pending[number])
+                found.append(last)
+                tree, indexed = (
+                    (EMPTY, 0) if self._closed.is_set() else self._tree(request, new, last, allowed)
+                )
                 allowed = max(0, allowed - indexed)
                 trees.append(tree)
-        return pending, trees
+        return found, trees
 
-    def end_finished(self, *, idle_seconds: float = 0.0) -> None:
-        """Release the requests that SGLang has finished, where there was no step for so long.
+    def finish(self, rid: str) -> None:
+        """Release a request that SGLang has finished.
 
-        When a server has nothing more to do nobody asks for a draft, and it may be killed: their outputs go to disk now.
+        A server that has nothing more to do asks for no draft, and it may be killed: its output goes to disk now.
         """
         with self._lock:
-            if time.monotonic() - self._stepped >= idle_seconds:
-                for rid in [rid for rid, (request, _) in self._live.items() if _is_finished(request)]:
-                    self._end(rid)
+            if rid in self._live:
+                self._end(rid)
 
     def clear(self) -> None:
         """Forget all sessions and what earlier ones wrote; what is kept in a folder stays, and theirs goes there."""
@@ -146,8 +145,8 @@ class BatchDrafter:
         if self._sources is not None:
             self._sources.close()
 
-    def _tree(self, request: Any, lately: list[int], allowed: int) -> tuple[DraftTree, int]:
-        """A request's tree, and how many tokens were indexed for it."""
+    def _tree(self, request: Any, lately: list[int], last: int, allowed: int) -> tuple[DraftTree, int]:
+        """A request's tree, which follows its last token, and how many tokens were indexed for it."""
         try:
             if request.rid not in self._live:
                 self._live[request.rid] = request, None
@@ -157,7 +156,9 @@ class BatchDrafter:
                 return EMPTY, 0
             tokens = live.state.tokens(lately)
             indexed = live.read(0, tokens, len(tokens), allowed)
-            return (live.draft() if live.is_read else EMPTY), indexed
+            # A text that ends elsewhere is behind: the next step has the rest of it.
+            at_its_end = live.is_read and len(tokens) > 0 and int(tokens[-1]) == last
+            return (live.draft() if at_its_end else EMPTY), indexed
         except Exception:  # noqa: BLE001  # SGLang goes on, whatever it is
             self._give_up(request)
             return EMPTY, 0
@@ -188,29 +189,21 @@ class BatchDrafter:
                 self._give_up(request)
                 del self._live[rid]
         if not self._live:
-            self.table.sweep()
+            try:
+                self.table.sweep()
+            except Exception:  # noqa: BLE001  # as above: a full disk, say
+                self._say("could not end an idle session")
 
     def _give_up(self, request: Any) -> None:
         """After an exception in a request's drafting, which may have come in the middle of a write."""
-        if not self._said:
-            self._said = True
-            logger.exception("suffixspec: request %s goes on without drafts", request.rid)
+        self._say(f"request {request.rid} goes on without drafts")
         live = self._live[request.rid][1]
         if live is not None:
             self.table.forget(live.lane)
         self._live[request.rid] = request, None
 
-
-def _is_finished(request: Any) -> bool:
-    finished = getattr(request, "finished", None)
-    return bool(finished()) if callable(finished) else False
-
-
-def _look(drafter: weakref.ref[BatchDrafter], closed: threading.Event) -> None:
-    """Now and then, whether a server without work has left outputs."""
-    while not closed.wait(_LOOK_SECONDS):
-        this = drafter()
-        if this is None:
-            return
-        this.end_finished(idle_seconds=_LOOK_SECONDS)
-        del this
+    def _say(self, what: str) -> None:
+        """Log the exception that is being handled, and of all such ones the first only."""
+        if not self._said:
+            self._said = True
+            logger.exception("suffixspec: %s", what)

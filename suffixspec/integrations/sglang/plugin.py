@@ -23,9 +23,8 @@ def register() -> None:
         return
     if get_spec(NAME) is not None:
         return
-    SpeculativeAlgorithm.register(NAME, supports_overlap=True, spec_class=algorithm_class(CustomSpecAlgo))(
-        _worker
-    )
+    ours = algorithm_class(CustomSpecAlgo, SpeculativeAlgorithm.NGRAM)
+    SpeculativeAlgorithm.register(NAME, supports_overlap=True, spec_class=ours)(_worker)
 
 
 def _worker(server_args: Any) -> type[Any]:  # noqa: ARG001  # SGLang gives them

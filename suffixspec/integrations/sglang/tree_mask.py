@@ -42,6 +42,14 @@ def pack(pending: int, tree: DraftTree, nodes: int) -> tuple[NDArray[np.int64], 
     return tokens, mask
 
 
+def chain(tree: DraftTree) -> DraftTree:
+    """A tree's most probable path: for kernels that verify chains only. Cost: O(nodes)."""
+    kept = tree.best_chain()
+    return DraftTree(
+        tree.token_ids[kept], np.arange(-1, len(kept) - 1, dtype=np.int32), tree.probs[kept], validate=False
+    )
+
+
 def pack_batch(
     pending: Sequence[int], trees: Sequence[DraftTree], nodes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

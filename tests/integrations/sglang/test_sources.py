@@ -86,30 +86,32 @@ def test_another_server_drafts_from_what_one_wrote(make, tmp_path):
 
 
 def test_a_finished_request_is_on_disk_though_nobody_asks_for_a_draft_any_more(make, tmp_path):
-    """A server without work may be killed; one that is at work is not looked at."""
+    """A server without work may be killed."""
     drafter = make(history=str(tmp_path))
-    one = request("a", LOOPING, finished=None)
-    done = []
-    one.finished = lambda: bool(done)
+    one = request("a", LOOPING)
     drafter.trees([one])
     one.output_ids = array("q", [5, 6, 7])
-    drafter.end_finished()
-    assert "a" in drafter._live
-    done.append(True)
-    drafter.end_finished(idle_seconds=60.0)
-    assert "a" in drafter._live
-    for _ in range(200):  # its own thread looks
-        if not drafter._live:
-            break
-        time.sleep(0.05)
+    drafter.finish("a")
     assert not drafter._live
     (lane,) = drafter.table
     assert lane.session.context.tolist() == [*LOOPING, 5, 6, 7]
-    for _ in range(200):
+    for _ in range(200):  # a thread writes
         if any(path.stat().st_size for path in tmp_path.glob("namespaces/*/*")):
             break
         time.sleep(0.05)
     assert any(path.stat().st_size for path in tmp_path.glob("namespaces/*/*"))
+
+
+def test_a_disk_that_is_full_when_an_idle_loop_ends_is_said_and_breaks_nothing(make, monkeypatch, caplog):
+    drafter = make(idle_seconds=1e-9)
+    drafter.trees([request("a", LOOPING)])
+    with monkeypatch.context() as full:
+        full.setattr(drafter.table, "drop", lambda _: 1 / 0)
+        drafter.trees([])
+        pending, (tree,) = drafter.trees([request("b", [*LOOPING, 5])])
+        assert pending == [5]
+        assert len(tree) > 0
+    assert len([one for one in caplog.records if one.exc_info]) == 1
 
 
 def test_a_cleared_cache_keeps_what_is_in_the_folder(make, tmp_path):

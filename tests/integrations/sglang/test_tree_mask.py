@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from suffixspec.draft.tree import EMPTY, DraftTree
-from suffixspec.integrations.sglang.tree_mask import FILLER, pack, pack_batch
+from suffixspec.integrations.sglang.tree_mask import FILLER, chain, pack, pack_batch
 
 
 def tree(*nodes: tuple[int, int]) -> DraftTree:
@@ -60,6 +60,13 @@ def test_random_trees_keep_their_paths():
                 at = parents[at]
             assert up[::-1] == path, f"seed {seed}, node {node}"
         assert mask[:count, count + 1 :].sum() == 0, f"seed {seed}: a node sees a filler"
+
+
+def test_a_chain_is_the_most_probable_path_and_a_tree_of_its_own():
+    tokens, mask = pack(5, chain(BRANCHING), 5)
+    assert tokens.tolist() == [5, 7, 9, 11, FILLER]
+    assert parents_of(mask) == [-1, 0, 1, 2, 3]
+    assert len(chain(EMPTY)) == 0
 
 
 def test_a_batch_is_flat_and_in_order():
