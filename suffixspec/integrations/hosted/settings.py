@@ -15,9 +15,9 @@ from suffixspec.store.budget import Budget, Eviction
 KEY = "suffixspec"
 """Ours among the additional settings."""
 ON_CPU = CostCurve("vllm-cpu", ((1, 73.1), (2, 75.6), (4, 75.6), (8, 88.8), (16, 110.3), (32, 157.6)))
-"""vLLM's forwards on a CPU: SmolLM2-135M in float32 on one core, one sequence behind 512 tokens, wrong drafts of 0 to 31
-tokens, CPU time of a step (``bench/vllm/run --only cost``). Without the jump from one token to two of the curve
-``"cpu"``; from 8 tokens on, one more costs some 3 % of the first."""
+"""vLLM's forwards on a CPU, to begin with: SmolLM2-135M in float32 on one core of one machine, one sequence behind 512
+tokens, wrong drafts of 0 to 31 tokens, CPU time of a step (``bench/vllm/run --only cost``). Without the jump from one
+token to two of the curve ``"cpu"``; from 8 tokens on, one more costs some 3 % of the first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Settings:
 
     cost: str | dict[str, Any] | None = None
     """What a forward costs: ``"gpu"``, ``"mid"``, ``"cpu"``, a JSON file, or its content (``CostCurve.load``).
-    None: ``ON_CPU`` where vLLM runs on one, else ``"gpu"``."""
+    None: inside vLLM, learned from its steps (``forward_time``), from ``ON_CPU`` or ``"gpu"`` on."""
     max_nodes: int | None = None
     """Nodes of the tree that a chain is chosen from. None: twice the speculative tokens, at least 32."""
     namespace: str = "default"

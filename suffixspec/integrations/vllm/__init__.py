@@ -7,6 +7,7 @@ r"""Drafts inside vLLM, from 0.22 on: ``method: custom_class``, ``model: suffixs
 
 - ``proposer``: what vLLM calls; one chain per sequence and step
 - ``chain``: the path of a draft tree that is worth most to a target that checks chains
+- ``forward_time``: what a forward costs, learned from the engine's steps
 - ``load_gate``: how many tokens each sequence of a batch may propose
 - ``hooks``: how the runner, its requests and its rows are reached, and what of that is missing
 - ``plugin``: what vLLM's entry point ``vllm.general_plugins`` calls

@@ -20,7 +20,8 @@ from suffixspec.integrations.hosted.session_table import AnySession, SessionTabl
 from suffixspec.integrations.hosted.settings import Settings
 from suffixspec.integrations.vllm import hooks
 from suffixspec.integrations.vllm.chain import best_chain
-from suffixspec.integrations.vllm.load_gate import LoadGate
+from suffixspec.integrations.vllm.forward_time import ForwardTime
+from suffixspec.integrations.vllm.load_gate import allot
 from suffixspec.shared_prior import TokenizerSource
 
 if TYPE_CHECKING:
@@ -64,6 +65,9 @@ class Proposer:
         """CPU time spent in ``propose``."""
         self._runner: Any = None
         self._scheduled: Mapping[str, int] = {}
+        # Since when the engine has been at the step that is at hand, and for which requests among others.
+        self._begun: tuple[float, Iterable[str]] = (0.0, ())
+        self._clock = time.perf_counter
         # By request id: the runner's state of it, and what is kept of it; None where it runs without drafts.
         self._live: dict[str, tuple[Any, LiveRequest | None]] = {}
         self._failures = 0
@@ -81,12 +85,17 @@ class Proposer:
         scheduler = getattr(vllm_config, "scheduler_config", None)
         sequences = int(getattr(scheduler, "max_num_seqs", 1) or 1)
         prefill = int(getattr(scheduler, "max_num_batched_tokens", 0) or 0)
-        self.gate = LoadGate(curve, widest=min(sequences * (self.k + 1) + prefill, 1 << 16))
+        every_rank_decides = _every_rank_decides(vllm_config.parallel_config)
+        self.forward_time = ForwardTime(
+            curve,
+            widest=min(sequences * (self.k + 1) + prefill, 1 << 16),
+            learn=settings.cost is None and not every_rank_decides,
+        )
         # The drafter grows all that it finds: what pays is decided for chains, and for the batch as a whole.
         max_nodes = settings.max_nodes or min(1024, max(32, 2 * self.k))
         self.drafter = IndexDrafter(max_nodes=max_nodes, cost=None, history_bytes=settings.history_bytes)
         self._draft_seconds, idle_seconds = settings.draft_ms / 1e3, settings.idle_seconds
-        if _every_rank_decides(vllm_config.parallel_config):
+        if every_rank_decides:
             # Each rank runs a scheduler of its own, and all have to come to the same drafts: nothing may depend on
             # the time, nor on when a history or the prior has been read.
             self._draft_seconds = idle_seconds = float("inf")
@@ -209,6 +218,7 @@ class Proposer:
     ) -> list[list[int]]:
         rows = len(sampled_token_ids)
         requests, req_ids = self._runner.requests, self._runner.input_batch.req_ids
+        self._observe(requests)
         self._release_finished(requests)
         wanted = [bool(sampled) for sampled in sampled_token_ids]
         sequences = max(1, sum(wanted))
@@ -217,7 +227,10 @@ class Proposer:
             req_id for req_id, sampled in zip(req_ids, sampled_token_ids, strict=False) if not sampled
         ]
         width = sequences + sum(self._scheduled.get(req_id, 0) for req_id in prefilled)
-        times = self.gate.times(width, self.k).tolist()
+        contexts = [int(length) for length in num_tokens_no_spec[:rows]]
+        times = self.forward_time.times(width, self.k, context=sum(contexts))
+        # What one draft token of a row costs besides, as it attends to all that is before it.
+        extra = [self.forward_time.ms_per_pair * length for length in contexts]
         offers: list[tuple[list[int], list[float]]] = [([], [])] * rows
         allowed = self.settings.index_tokens
         deadline = time.perf_counter() + self._draft_seconds
@@ -231,8 +244,7 @@ class Proposer:
             if live is None:
                 continue
             try:
-                length = int(num_tokens_no_spec[i])
-                allowed -= live.read(i, token_ids_cpu[i], length, max(allowed, 0))
+                allowed -= live.read(i, token_ids_cpu[i], contexts[i], max(allowed, 0))
                 limit = min(self.k, live.room(self.max_model_len))
                 if not wanted[i] or not limit or not live.is_read:
                     continue
@@ -241,16 +253,36 @@ class Proposer:
                 if time.perf_counter() > deadline:
                     self._turn = i if self._turn is None else self._turn  # where the next step begins
                     continue
-                offers[i] = best_chain(live.draft(), times[: limit + 1], sequences=sequences)
+                own = times[: limit + 1] + extra[i] * np.arange(limit + 1)
+                offers[i] = best_chain(live.draft(), own.tolist(), sequences=sequences)
             except Exception:  # noqa: BLE001  # vLLM goes on, whatever it is
                 self._give_up(req_ids[i], live)
-        lengths = self.gate.allot(
+        drafted = sum(len(tokens) for tokens, _ in offers)
+        if drafted > self.k:
+            times = self.forward_time.times(width, drafted, context=sum(contexts))
+        lengths = allot(
             [probs for _, probs in offers],
+            times,
             sequences=sequences,
-            width=width,
+            extra=extra,
             most=self.settings.draft_tokens,
         )
         return [tokens[:length] for (tokens, _), length in zip(offers, lengths, strict=True)]
+
+    def _observe(self, requests: Any) -> None:
+        """Learn what a forward costs from the step that has just ended, if it followed at once on the one before."""
+        now, (begun, before) = self._clock(), self._begun
+        self._begun = now, self._scheduled
+        if not self._scheduled.keys() & set(before):
+            return  # the engine may have waited for work
+        context = pairs = 0
+        for req_id, tokens in self._scheduled.items():
+            behind = getattr(requests.get(req_id), "num_computed_tokens", None)
+            if behind is None:
+                return
+            context += behind + tokens
+            pairs += (tokens - 1) * (behind + tokens // 2)
+        self.forward_time.observe(sum(self._scheduled.values()), context, pairs, now - begun)
 
     def _find(self, req_id: str, requests: Any, row: NDArray[np.int32]) -> LiveRequest | None:
         """What is kept of a request; begun where it is new. None: it runs without drafts."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import zlib
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
@@ -26,9 +27,12 @@ def vllm_config(
     rank: int = 0,
     backend: str | None = None,
 ) -> Any:
-    """The parts of a ``VllmConfig`` that are looked at. Without a prior, unless the settings say otherwise."""
+    """The parts of a ``VllmConfig`` that are looked at.
+
+    Without a prior, and with costs that no step changes, unless the settings say otherwise.
+    """
     return SimpleNamespace(
-        additional_config={"suffixspec": {"prior": False} | (settings or {})},
+        additional_config={"suffixspec": {"prior": False, "cost": "gpu"} | (settings or {})},
         speculative_config=SimpleNamespace(num_speculative_tokens=k),
         model_config=SimpleNamespace(max_model_len=max_model_len, model="toy", tokenizer="toy"),
         scheduler_config=SimpleNamespace(max_num_seqs=16, max_num_batched_tokens=64),
@@ -67,6 +71,8 @@ class Request:
     output_token_ids: list[int] = field(default_factory=list)
     lora_request: Any = None
     computed: int = 0
+    num_computed_tokens: int = 0
+    """Those computed before the step that is at hand."""
     draft: list[int] = field(default_factory=list)
 
     @property
@@ -108,13 +114,25 @@ class Engine:
     """Decodes requests step by step as vLLM's scheduler and runner do, with a toy target.
 
     The target's next token is a function of the last two tokens and of the adapter, so that texts repeat; greedy
-    verification accepts a draft as far as it agrees.
+    verification accepts a draft as far as it agrees. Where ``takes`` says what a forward takes, given its tokens, those
+    of its context and the pairs of them, the proposer's clock goes by that.
     """
 
     def __init__(
-        self, proposer: Proposer | None, *, rows: int = 8, max_model_len: int = 256, chunk: int = 16
+        self,
+        proposer: Proposer | None,
+        *,
+        rows: int = 8,
+        max_model_len: int = 256,
+        chunk: int = 16,
+        takes: Callable[[int, int, int], float] | None = None,
     ) -> None:
         self.proposer = proposer
+        self.now = 0.0
+        """Seconds that all forwards took."""
+        self._takes = takes
+        if proposer is not None and takes is not None:
+            proposer._clock = lambda: self.now
         self.runner = Runner(proposer, rows=rows, max_model_len=max_model_len)
         self.waiting: list[Request] = []
         self.outputs: dict[str, list[int]] = {}
@@ -124,6 +142,8 @@ class Engine:
         self._chunk = chunk
         self._finished: set[str] = set()
         self.longest = 0
+        self.widths: list[int] = []
+        """Tokens of each forward."""
         self.steps = 0
         self.tokens = 0
 
@@ -169,6 +189,7 @@ class Engine:
         scheduled: dict[str, int] = {}
         for row, req_id in enumerate(batch):
             request = runner.requests[req_id]
+            request.num_computed_tokens = request.computed
             missing = len(request.tokens) - request.computed
             if missing > 1:
                 chunk = min(missing, self._chunk)
@@ -188,6 +209,11 @@ class Engine:
             request.computed = start + len(emitted) - 1
             sampled.append(emitted)
         self.steps += 1
+        self.widths.append(sum(scheduled.values()))
+        if self._takes is not None and scheduled:
+            behind = {req_id: runner.requests[req_id].num_computed_tokens for req_id in scheduled}
+            pairs = sum((n - 1) * (behind[req_id] + n // 2) for req_id, n in scheduled.items())
+            self.now += self._takes(self.widths[-1], sum(behind.values()) + self.widths[-1], pairs)
         drafts: list[list[int]] = [[] for _ in batch]
         if self.proposer is not None:
             self.proposer.introduce(runner, SimpleNamespace(num_scheduled_tokens=scheduled))

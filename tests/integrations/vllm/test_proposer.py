@@ -10,7 +10,7 @@ import pytest
 from suffixspec.errors import InputError
 from suffixspec.integrations.vllm import Proposer
 
-from .rig import END, Engine, Runner, vllm_config
+from .rig import END, Engine, Request, Runner, vllm_config
 
 TASK = [5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, END, 3]
 
@@ -326,9 +326,83 @@ def test_a_prefill_in_the_same_step_makes_drafts_shorter(make):
     assert lengths == [6, 1]
 
 
+def test_drafts_are_as_long_as_they_pay_on_the_machine_at_hand(make):
+    """Nobody named a cost: what steps took says it, whatever is expected where this runs."""
+    longest = []
+    for slope in (0.0, 3.0):
+        proposer = make(settings={"cost": None}, k=12, max_model_len=600)
+        engine = Engine(
+            proposer, max_model_len=600, takes=lambda n, *_, slope=slope: 0.01 * (1 + slope * (n - 1))
+        )
+        engine.add("r", TASK, max_tokens=500, eos_token_id=None)
+        engine.run()
+        assert proposer.forward_time.steps > 50
+        longest.append(max(engine.widths[-30:]))
+    assert longest[0] > 8
+    assert longest[1] <= 2
+
+
+def test_a_named_cost_is_kept_and_so_is_one_that_ranks_have_to_agree_on(make):
+    for options in (
+        {"settings": {"cost": "mid"}},
+        {"settings": {"cost": None}, "backend": "external_launcher"},
+    ):
+        proposer = make(**options)
+        before = proposer.forward_time.times(1, 8)
+        engine = Engine(proposer, takes=lambda n, *_: 0.01 * n)
+        engine.add("r", TASK, max_tokens=40, eos_token_id=None)
+        engine.run()
+        assert proposer.forward_time.steps == 0
+        assert np.array_equal(proposer.forward_time.times(1, 8), before)
+
+
+def test_time_without_work_is_no_forward(make):
+    proposer = make(settings={"cost": None})
+    engine = Engine(proposer, takes=lambda *_: 0.01)
+    for turn in range(12):
+        engine.add(f"r{turn}", TASK, max_tokens=8, eos_token_id=None)
+        engine.run()
+        engine.now += 1000.0
+    assert proposer.forward_time.steps > 12
+    assert proposer.forward_time.times(1, 0)[0] == pytest.approx(10.0, rel=0.2)
+
+
+def test_steps_are_counted_with_the_context_that_their_tokens_attend_to(make, monkeypatch):
+    """As the engine's own stand-in of a machine is told of them."""
+    proposer = make(settings={"cost": None})
+    seen, true = [], []
+    monkeypatch.setattr(proposer.forward_time, "observe", lambda *forward: seen.append(forward[:3]))
+
+    def takes(*forward):
+        true.append(forward)
+        return 0.01
+
+    engine = Engine(proposer, takes=takes)
+    engine.add("long", TASK * 3, max_tokens=30, eos_token_id=None)
+    engine.add("short", TASK, max_tokens=30, eos_token_id=None)
+    engine.run()
+    assert len(seen) > 8
+    assert set(seen) <= set(true)
+    assert any(n > 3 and pairs for n, _, pairs in seen)
+
+
+def test_a_runner_that_does_not_say_what_is_computed_teaches_nothing(make, monkeypatch):
+    def nothing(_):
+        raise AttributeError
+
+    monkeypatch.setattr(Request, "num_computed_tokens", property(nothing, lambda *_: None), raising=False)
+    proposer = make(settings={"cost": None})
+    engine = Engine(proposer)
+    engine.add("r", TASK, max_tokens=20, eos_token_id=None)
+    engine.run()
+    assert len(engine.outputs["r"]) == 20
+    assert proposer.forward_time.steps == 0
+    assert engine.longest > 0
+
+
 def test_failures_of_the_whole_step_end_drafting_and_not_the_engine(make, caplog, monkeypatch):
     proposer = make()
-    monkeypatch.setattr(proposer.gate, "allot", lambda *_, **__: 1 / 0)
+    monkeypatch.setattr("suffixspec.integrations.vllm.proposer.allot", lambda *_, **__: 1 / 0)
     engine = Engine(proposer)
     engine.add("r", TASK, max_tokens=20, eos_token_id=None)
     with caplog.at_level(logging.WARNING, logger="vllm.suffixspec"):
