@@ -10,6 +10,7 @@ import numpy as np
 
 from bench import sessions
 from bench.quiet import no_collection
+from suffixspec.cost import CostCurve
 from suffixspec.draft.prior import Prior, find_prior
 from suffixspec.integrations.vllm import Proposer
 from suffixspec.text.tokenizer import load_tokenizer
@@ -48,6 +49,7 @@ def _measured(turns: list[Any], steps: int, prior: Prior | None) -> dict[str, An
             num_prompt_tokens=len(prompt),
             prompt_token_ids=prompt,
             lora_request=None,
+            num_computed_tokens=len(prompt),
             sampling_params=SimpleNamespace(temperature=0.0, max_tokens=None, extra_args=None),
         )
     runner = SimpleNamespace(requests=requests, input_batch=SimpleNamespace(req_ids=list(requests)))
@@ -59,10 +61,14 @@ def _measured(turns: list[Any], steps: int, prior: Prior | None) -> dict[str, An
     texts = [np.resize(turn.output_ids, steps * (K + 2)).tolist() for turn in turns]
     at = [0] * len(turns)
     drafts: list[list[int]] = [[] for _ in turns]
-    times, tokens = [], 0
+    times, tokens, now = [], 0, 0.0
+    forwards = CostCurve.named("gpu").times(len(turns) * (K + 1)) / 1e3
+    proposer._clock = lambda: now  # of a machine on which forwards take what they do on a GPU
     with no_collection():
         for _ in range(steps):
             sampled = []
+            scheduled = {req_id: 1 + len(draft) for req_id, draft in zip(requests, drafts, strict=True)}
+            now += float(forwards[sum(scheduled.values()) - 1])
             for i, text in enumerate(texts):
                 emitted: list[int] = []
                 for proposed in [*drafts[i], None]:
@@ -71,16 +77,19 @@ def _measured(turns: list[Any], steps: int, prior: Prior | None) -> dict[str, An
                     if token != proposed:
                         break
                 at[i] += len(emitted)
+                requests[f"r{i}"].num_computed_tokens = int(lengths[i]) - 1
                 rows[i, lengths[i] : lengths[i] + len(emitted)] = emitted
                 lengths[i] += len(emitted)
                 tokens += len(emitted)
                 sampled.append(emitted)
+            proposer.introduce(runner, SimpleNamespace(num_scheduled_tokens=scheduled))
             started = time.process_time()
             drafts = proposer.propose(sampled, lengths, rows)
             times.append(time.process_time() - started)
-    failures = proposer._failures
+    failures, learned = proposer._failures, proposer.forward_time.steps
     proposer.close()
     assert not failures, "a step failed"
+    assert learned >= steps - 1, "a step taught nothing"
     return {
         "sequences": len(turns),
         "prompt_tokens": int(sum(len(turn.prompt_ids) for turn in turns)),
@@ -96,8 +105,9 @@ def _measured(turns: list[Any], steps: int, prior: Prior | None) -> dict[str, An
 def _config(count: int) -> Any:
     return SimpleNamespace(
         additional_config={
-            "suffixspec": {"cost": "gpu", "draft_ms": 1e6, "index_tokens": 1 << 20, "prior": False}
-        },  # the prior is there already
+            "suffixspec": {"draft_ms": 1e6, "index_tokens": 1 << 20, "prior": False}  # it is there already
+        },
+        device_config=SimpleNamespace(device_type="cuda"),
         speculative_config=SimpleNamespace(num_speculative_tokens=K),
         model_config=SimpleNamespace(max_model_len=LENGTH, model="toy", tokenizer="toy"),
         scheduler_config=SimpleNamespace(max_num_seqs=count, max_num_batched_tokens=8192),

@@ -47,10 +47,15 @@ class ForwardTime:
         self.learns = learn
         self.steps = 0
         """Steps that were learned from."""
-        self._buckets = np.array(curve.buckets, np.int64)
-        self._curve = curve.times(widest) / curve.t1_ms  # c(n + 1) for n = 0 …
-        self._knots = np.arange(math.ceil(math.log2(widest)) + 1)
-        at = self._curve[np.minimum(2**self._knots, widest) - 1]
+        # Of forwards over 1 … widest tokens, or those that they are padded to: log2 of their width, and c of it.
+        widths = np.arange(1, widest + 1)
+        if curve.buckets:
+            buckets = np.array([*curve.buckets, 0])
+            widths = np.maximum(widths, buckets[np.searchsorted(curve.buckets, widths)])
+        self._log2 = np.log2(widths)
+        self._curve = curve.times(widest - 1) / curve.t1_ms
+        self._knots = np.arange(math.ceil(math.log2(max(widest, widths[-1]))) + 1, dtype=np.float64)
+        at = curve.times(1 << (len(self._knots) - 1))[(1 << np.arange(len(self._knots))) - 1] / curve.t1_ms
         # State: level, by context, by pairs, off at each knot; in units of a plain step, which the first ones tell.
         self._unit_ms = curve.t1_ms
         self._state = np.zeros(3 + len(at))
@@ -77,13 +82,15 @@ class ForwardTime:
 
         Never falling in k. Cost: O(most), some 20 µs.
         """
-        n = np.arange(width, width + most + 1)
-        level, by_context = self._state[0], self._state[1]
-        padded, on_curve = self._on_curve(n)
-        off = np.interp(np.log2(padded), self._knots, self._state[3:])
-        times = level * on_curve + off + max(by_context, 0.0) * (context / _CONTEXT)
+        known = slice(width - 1, width + most)
+        level, by_context, _, *off = self._state.tolist()
+        times = level * self._curve[known] + np.interp(self._log2[known], self._knots, off)
+        if len(times) <= most:
+            times = self._beyond(times, width, most)
+        times += max(by_context, 0.0) * (context / _CONTEXT)
         # A plain step is the unit of all that pays: however wrong the rest, none is free.
-        return np.maximum.accumulate(np.maximum(times, 1e-2)) * self._unit_ms
+        np.maximum(times, 1e-2, out=times)
+        return np.maximum.accumulate(times) * self._unit_ms
 
     def observe(self, width: int, context: int, pairs: int, seconds: float) -> None:
         """Learn from a step.
@@ -105,22 +112,23 @@ class ForwardTime:
         self._first.append((width, context, pairs, seconds))
         if self.steps == _FIRST:
             self._unit_ms = min(
-                1e3 * step[3] / float(self._on_curve(np.array([step[0]]))[1][0]) for step in self._first
+                1e3 * step[3] / self._curve[min(step[0], len(self._curve)) - 1] for step in self._first
             )
             for step in self._first:
                 self._learn(*step)
 
     def _learn(self, width: int, context: int, pairs: int, seconds: float) -> None:
-        padded, on_curve = self._on_curve(np.array([width]))
+        width = min(width, len(self._curve)) - 1
         row = np.zeros_like(self._state)
-        row[:3] = on_curve[0], context / _CONTEXT, pairs / _PAIRS
-        at = min(math.log2(padded[0]), float(self._knots[-1]))
-        below = min(int(at), len(self._knots) - 2)
-        row[3 + below], row[4 + below] = 1.0 - (at - below), at - below
+        row[:3] = self._curve[width], context / _CONTEXT, pairs / _PAIRS
+        log2 = float(self._log2[width])
+        below = min(int(log2), len(self._knots) - 2)
+        row[3 + below], row[4 + below] = 1.0 - (log2 - below), log2 - below
         # What may have changed since the last step.
         keep = 1.0 - 1.0 / _MEMORY
         self._state[3:] *= keep
-        self._covariance = keep**2 * self._covariance + (1.0 - keep**2) * self._vague
+        self._covariance *= keep**2
+        self._covariance += self._vague * (1.0 - keep**2)
         # What this one says.
         expected = float(row @ self._state)
         along = self._covariance @ row
@@ -129,13 +137,11 @@ class ForwardTime:
         # A cut surprise counts as one of a less certain step, so that the next one like it is as welcome.
         variance *= max(1.0, abs(surprise) / (_WIDEST_SURPRISE * math.sqrt(variance)))
         self._state += along * (surprise / variance)
-        self._covariance -= np.outer(along, along / variance)
+        self._covariance -= along[:, None] * (along / variance)
 
-    def _on_curve(self, n: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """The widths that forwards over n tokens are padded to, and c of them."""
-        if self._buckets.size:
-            at = np.searchsorted(self._buckets, n)
-            n = np.where(at < self._buckets.size, self._buckets[np.minimum(at, self._buckets.size - 1)], n)
-        known = len(self._curve)
-        slope = max(float(self._curve[-1] - self._curve[-2]), 0.0)
-        return n, self._curve[np.minimum(n, known) - 1] + slope * np.maximum(n - known, 0)
+    def _beyond(self, times: NDArray[np.float64], width: int, most: int) -> NDArray[np.float64]:
+        """Those of known widths, and of wider ones, to which the curve's last slope leads."""
+        level, *_, last = self._state.tolist()
+        slope = max(level * float(self._curve[-1] - self._curve[-2]), 0.0)
+        n = np.arange(max(width, len(self._curve) + 1), width + most + 1)
+        return np.concatenate((times, level * self._curve[-1] + last + slope * (n - len(self._curve))))
