@@ -15,6 +15,7 @@ def allot(
     sequences: int,
     extra: Sequence[float] | None = None,
     most: int | None = None,
+    least_gain: float = 1.0,
 ) -> list[int]:
     """Share one forward among the drafts of a batch, by what a token more is worth.
 
@@ -29,6 +30,7 @@ def allot(
         sequences: those of the batch that the forward yields a token for anyway, >= 1.
         extra: for each chain, what one of its tokens costs besides, behind a long context; None: nothing.
         most: draft tokens of all chains together.
+        least_gain: yield per time, over that without drafts, below which there are none.
 
     Returns:
         A length per chain, in their order. Cost: O(n log n) for n tokens in all chains.
@@ -47,5 +49,8 @@ def allot(
         order = order[:most]
     gains = np.concatenate(([0.0], np.cumsum(probs[order]))) + sequences
     gains /= times[: len(gains)] + np.concatenate(([0.0], np.cumsum(besides[order])))
-    taken = order[: int(np.argmax(gains))]
+    best = int(np.argmax(gains))
+    if gains[best] < least_gain * gains[0]:
+        best = 0
+    taken = order[:best]
     return np.bincount(owners[taken], minlength=len(chains)).tolist()

@@ -33,6 +33,9 @@ logger = logging.getLogger("vllm.suffixspec")
 _MOST_FAILURES = 3
 _SWEEP_STEPS = 256
 _LONGEST_NAME = 512
+# Without a plain step now and then nothing says what drafts are compared with: one is due after so many steps with
+# drafts, where these are not expected to gain more than this.
+_PLAIN_STEPS, _PLAIN_GAIN = 16, 1.25
 
 
 class Proposer:
@@ -68,6 +71,7 @@ class Proposer:
         # Since when the engine has been at the step that is at hand, and for which requests among others.
         self._begun: tuple[float, Iterable[str]] = (0.0, ())
         self._clock = time.perf_counter
+        self._since_plain = 0
         # By request id: the runner's state of it, and what is kept of it; None where it runs without drafts.
         self._live: dict[str, tuple[Any, LiveRequest | None]] = {}
         self._failures = 0
@@ -260,13 +264,16 @@ class Proposer:
         drafted = sum(len(tokens) for tokens, _ in offers)
         if drafted > self.k:
             times = self.forward_time.times(width, drafted, context=sum(contexts))
+        plain_is_due = self.forward_time.learns and self._since_plain >= _PLAIN_STEPS
         lengths = allot(
             [probs for _, probs in offers],
             times,
             sequences=sequences,
             extra=extra,
             most=self.settings.draft_tokens,
+            least_gain=_PLAIN_GAIN if plain_is_due else 1.0,
         )
+        self._since_plain = self._since_plain + 1 if any(lengths) else 0
         return [tokens[:length] for (tokens, _), length in zip(offers, lengths, strict=True)]
 
     def _observe(self, requests: Any) -> None:

@@ -74,3 +74,10 @@ def test_a_bound_on_the_batch_is_kept():
 
 def test_chains_of_no_tokens_get_none():
     assert allot([[], []], MID, sequences=2) == [0, 0]
+
+
+def test_drafts_that_gain_too_little_are_left_out():
+    chains = [[0.2, 0.1]]
+    assert allot(chains, MID, sequences=1) == [2]
+    assert allot(chains, MID, sequences=1, least_gain=1.5) == [0]
+    assert allot([[0.9, 0.8]], MID, sequences=1, least_gain=1.5) == [2]

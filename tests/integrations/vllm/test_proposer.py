@@ -342,6 +342,21 @@ def test_drafts_are_as_long_as_they_pay_on_the_machine_at_hand(make):
     assert longest[1] <= 2
 
 
+def test_a_plain_step_is_taken_now_and_then_where_it_costs_little(make, monkeypatch):
+    """Else nothing would say what a plain step takes, which each draft is compared with."""
+    for prob, plain in ((0.1, True), (0.9, False)):
+        monkeypatch.setattr(
+            "suffixspec.integrations.vllm.proposer.best_chain", lambda *_, p=prob, **__: ([1], [p])
+        )
+        proposer = make(settings={"cost": None})
+        engine = Engine(proposer, takes=lambda *_: 0.01)
+        engine.add("r", TASK, max_tokens=80, eos_token_id=None)
+        engine.run()
+        middle = engine.widths[4:54]
+        assert (1 in middle) == plain
+        assert middle.count(2) >= 46
+
+
 def test_a_named_cost_is_kept_and_so_is_one_that_ranks_have_to_agree_on(make):
     for options in (
         {"settings": {"cost": "mid"}},
