@@ -1,162 +1,150 @@
-"""Decodes the checks' requests in one process, and prints the outputs as JSON: ``python -m bench.vllm.decode``."""
+"""Decodes the checks' requests in one process, and prints what was found as JSON: ``python -m bench.vllm.decode``."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import multiprocessing
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from bench.vllm import tiny
-from bench.vllm.modes import MODES, speculation
+from bench.vllm import adapters, batches, loops, requests
+from bench.vllm.engine import counters, proposer_of, repair, start
+from bench.vllm.modes import MODES
+from bench.vllm.watch import OF_VLLM, Watch
 
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "tool": {"enum": ["search", "edit", "run"]},
-        "line": {"enum": [1, 10, 100]},
-        "files": {"type": "array", "items": {"enum": ["a.py", "b.py"]}, "minItems": 3, "maxItems": 3},
-    },
-    "required": ["tool", "line", "files"],
-    "additionalProperties": False,
-}
-TEXTS = (
-    "The index is one suffix tree per agent loop. ",
-    "def draft(self): return self.tree.draft()\n" * 6,
-    "A new turn appends only its new tokens, and the longest earlier match costs nothing. " * 4,
-    "1 2 3 4 5 6 7 8 9 " * 12,
+
+@dataclass(frozen=True)
+class Group:
+    """Checks that one engine serves, one after the other.
+
+    Args:
+        parts: by name, what gives the outputs of each.
+        options: of vLLM.
+        settings: of the proposer.
+        repaired: whether sampled requests are verified rightly; see ``engine.repair``.
+    """
+
+    parts: dict[str, Callable[[Any, Any], Any]]
+    options: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    repaired: bool = False
+
+
+_LORA = {"enable_lora": True, "max_loras": 3, "max_lora_rank": adapters.RANK}
+GROUPS = (
+    Group(
+        {
+            "greedy": requests.greedy,
+            "seeded": requests.seeded,
+            "aborts": batches.aborts,
+            "schema": requests.schema,
+            "edge": requests.ends,
+            "rows": batches.rows,
+            "chunked": batches.chunked,
+            "loop": loops.loop,
+        }
+    ),
+    Group({"n": requests.several}, repaired=True),
+    Group(
+        {"preemption": batches.preemption},
+        {"max_model_len": 512, "block_size": 32, "num_gpu_blocks_override": 25},
+    ),
+    Group({"prefix_on": loops.loop}, {"block_size": 32, "enable_prefix_caching": True}),
+    Group({"prefix_off": loops.loop}, {"block_size": 32, "enable_prefix_caching": False}),
+    Group({"lora": adapters.adapters}, _LORA),
+    Group({"lora_shared": adapters.adapters}, _LORA, {"share_adapters": True}),
 )
 
 
 def main() -> None:
-    """Run the parts that are asked for, print one line of JSON."""
+    """Run the parts that are asked for, print one line of JSON: by part its outputs, and what was seen."""
+    names = [name for group in GROUPS for name in group.parts]
     parser = argparse.ArgumentParser(prog="python -m bench.vllm.decode")
     parser.add_argument("--mode", choices=MODES, required=True)
-    parser.add_argument("--parts", nargs="+", default=["greedy", "seeded", "aborts", "schema", "loop"])
-    parser.add_argument("--tensor-parallel", type=int, default=1)
+    parser.add_argument("--parts", nargs="+", choices=names, default=names)
     parser.add_argument("--model", type=Path, required=True)
+    parser.add_argument("--tensor-parallel", type=int, default=1)
     args = parser.parse_args()
-    engine = start(args.model, args.mode, args.tensor_parallel)
-    found: dict[str, Any] = {part: PARTS[part](engine) for part in args.parts}
-    if args.mode == "suffixspec" and args.tensor_parallel == 1:
-        found["proposer"] = state(engine)
+    found: dict[str, Any] = {}
+    if args.tensor_parallel > 1:
+        found = _decoded_by_ranks(args.model, args.mode, args.parts, args.tensor_parallel)
+        print("RESULT " + json.dumps(found))
+        return
+    for group in GROUPS:
+        parts = [name for name in group.parts if name in args.parts]
+        if not parts:
+            continue
+        found |= _in_a_process(_decoded, args.model, args.mode, group, parts)
     print("RESULT " + json.dumps(found))
 
 
-def start(model: Path, mode: str, tensor_parallel: int) -> Any:
-    """The engine, in this process unless there are more than one."""
-    from vllm import LLM
+def _in_a_process(call: Callable[..., dict[str, Any]], *given: Any) -> dict[str, Any]:
+    """What a call gives in a process of its own, which has vLLM imported already.
 
-    return LLM(
-        str(tiny.make(model)),
-        dtype="float32",
-        enforce_eager=True,
-        max_model_len=1024,
-        max_num_seqs=8,
-        max_num_batched_tokens=256,  # longer prompts are prefilled in chunks
-        seed=0,
-        structured_outputs_config={"backend": "xgrammar", "disable_any_whitespace": True},
+    Where Numba is loaded, as it is once there was a proposer, no further engine can be started: vLLM 0.32 looks for its
+    kernels on a CPU in all that is loaded, and stumbles over the objects of Numba's compiler.
+    """
+    import vllm  # noqa: F401
+
+    context = multiprocessing.get_context("fork")
+    receiver, sender = context.Pipe(duplex=False)
+    process = context.Process(target=lambda: sender.send(call(*given)))
+    process.start()
+    sender.close()
+    try:
+        found: dict[str, Any] = receiver.recv()
+    except EOFError:
+        raise SystemExit("expected what was decoded, got the end of the process; see above") from None
+    process.join()
+    return found
+
+
+def _decoded(model: Path, mode: str, group: Group, parts: Sequence[str]) -> dict[str, Any]:
+    if group.repaired:
+        repair()
+    engine = start(model, mode, settings=group.settings, **group.options)
+    watch, found = Watch(engine), {}
+    for name in parts:
+        watch.begin()
+        outputs = group.parts[name](engine, watch)
+        found[name] = {"outputs": outputs, "seen": watch.seen()}
+        if proposer_of(engine) is not None:
+            found[name]["left"] = left(engine)
+    return found
+
+
+def _decoded_by_ranks(model: Path, mode: str, parts: Sequence[str], tensor_parallel: int) -> dict[str, Any]:
+    """By several processes, which cannot be looked into: what was seen is what vLLM counted."""
+    engine = start(
+        model,
+        mode,
         tensor_parallel_size=tensor_parallel,
-        distributed_executor_backend="mp" if tensor_parallel > 1 else None,
-        **speculation(mode, tokens=8, settings={"cost": "gpu", "idle_seconds": 3600.0, "prior": False}),
+        distributed_executor_backend="mp",
     )
+    found = {}
+    for name in parts:
+        before = counters(engine)
+        outputs = next(group.parts[name] for group in GROUPS if name in group.parts)(engine, None)
+        after = counters(engine)
+        found[name] = {
+            "outputs": outputs,
+            "seen": {name: after[of] - before.get(of, 0) for of, name in OF_VLLM.items() if of in after},
+        }
+    return found
 
 
-def greedy(engine: Any) -> list[list[int]]:
-    """Texts that repeat themselves, together."""
-    from vllm import SamplingParams
+def left(engine: Any) -> dict[str, Any]:
+    """What the proposer is left with, after one request more has told it of the ends of the others.
 
-    return ids(engine.generate(list(TEXTS), SamplingParams(temperature=0, max_tokens=96, ignore_eos=True)))
-
-
-def seeded(engine: Any) -> list[list[int]]:
-    """Sampling with seeds, two outputs a prompt, beside a greedy request that is drafted for.
-
-    The greedy one's output is left out: in a batch with sampled ones, vLLM 0.32 verifies it wrongly on a CPU, with its
-    own ngram drafts too. One seeded prompt at a time: where prompts are prefilled in chunks beside a seeded request, it
-    stops ("CPU Generator does not use offset"), with and without drafts.
+    Nothing has told it of the end of that one, which so is the only one that may be live.
     """
     from vllm import SamplingParams
 
-    sampled = SamplingParams(temperature=0.3, top_p=0.9, seed=7, n=2, max_tokens=48, ignore_eos=True)
-    beside = SamplingParams(temperature=0, max_tokens=48, ignore_eos=True)
-    return [
-        output
-        for text in TEXTS
-        for output in ids(engine.generate([text, "1 2 3 4 " * 6], [sampled, beside]))[: sampled.n]
-    ]
-
-
-def aborts(engine: Any) -> dict[str, list[int]]:
-    """A batch of eight, of which three are given up on the way and two arrive late."""
-    from vllm import SamplingParams
-
-    core = engine.llm_engine
-    params = SamplingParams(temperature=0, max_tokens=64, ignore_eos=True)
-    for number in range(8):
-        core.add_request(f"r{number}", TEXTS[number % 4] * (1 + number // 4), params)
-    outputs: dict[str, list[int]] = {}
-    step = 0
-    while core.has_unfinished_requests():
-        for output in core.step():
-            if output.finished:
-                outputs[output.request_id] = list(output.outputs[0].token_ids)
-        step += 1
-        if step in (3, 5, 9):
-            core.abort_request([f"r{step // 2}"])
-        if step == 4:
-            for number in (8, 9):
-                core.add_request(f"r{number}", TEXTS[number % 4], params)
-    return {name: outputs[name] for name in sorted(outputs) if name not in {"r1", "r2", "r4"}}
-
-
-def schema(engine: Any) -> list[str]:
-    """A JSON schema; without whitespace, of which a random model would write any amount."""
-    from vllm import SamplingParams
-    from vllm.sampling_params import StructuredOutputsParams
-
-    params = SamplingParams(
-        temperature=0,
-        max_tokens=160,
-        structured_outputs=StructuredOutputsParams(json=SCHEMA),
-    )
-    texts = [output.outputs[0].text for output in engine.generate(["Call a tool: "] * 3, params)]
-    for text in texts:
-        value = json.loads(text)
-        assert value["tool"] in {"search", "edit", "run"}, value
-    return texts
-
-
-def loop(engine: Any) -> list[list[int]]:
-    """Four turns of an agent loop: each prompt is the one before, what was written, and an observation."""
-    from vllm import SamplingParams
-
-    tokenizer = engine.get_tokenizer()
-    prompt = tokenizer.encode("You are an agent. " * 20 + TEXTS[1])
-    params = SamplingParams(
-        temperature=0, max_tokens=40, ignore_eos=True, extra_args={"suffixspec_session": "loop"}
-    )
-    outputs = []
-    for turn in range(4):
-        output = list(engine.generate({"prompt_token_ids": prompt}, params)[0].outputs[0].token_ids)
-        outputs.append(output)
-        prompt = prompt + output + tokenizer.encode(f"\nObservation {turn}: {TEXTS[turn]}")
-    return outputs
-
-
-def ids(outputs: Any) -> list[list[int]]:
-    """The token ids of all outputs."""
-    return [list(one.token_ids) for output in outputs for one in output.outputs]
-
-
-def state(engine: Any) -> dict[str, Any]:
-    """What the proposer is left with, after one request more has told it of the ends of the others."""
-    from vllm import SamplingParams
-
-    worker = engine.llm_engine.engine_core.engine_core.model_executor.driver_worker.worker
-    proposer = worker.model_runner.drafter
+    proposer = proposer_of(engine)
     engine.generate(["a"], SamplingParams(max_tokens=1))
-    lane = next(lane for lane in proposer.table if lane.key == "loop")
     return {
         "live": len(proposer._live),
         "busy": sum(lane.busy for lane in proposer.table),
@@ -165,13 +153,8 @@ def state(engine: Any) -> dict[str, Any]:
         "proposed": proposer.proposed,
         "failures": proposer._failures,
         "said": sorted(proposer._said),
-        "loop_sessions": sum(lane.key == "loop" for lane in proposer.table),
-        "loop_indexed": lane.session.indexed_tokens,
-        "loop_context": len(lane.session.context),
     }
 
-
-PARTS = {"greedy": greedy, "seeded": seeded, "aborts": aborts, "schema": schema, "loop": loop}
 
 if __name__ == "__main__":
     main()

@@ -11,6 +11,13 @@ TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
+TEXTS = (
+    "The index is one suffix tree per agent loop. ",
+    "def draft(self): return self.tree.draft()\n" * 6,
+    "A new turn appends only its new tokens, and the longest earlier match costs nothing. " * 4,
+    "1 2 3 4 5 6 7 8 9 " * 12,
+)
+"""Prompts of 10 to 120 tokens."""
 
 
 def make(folder: Path) -> Path:
