@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import logging
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -196,6 +197,8 @@ class BatchDrafter:
 
     def _give_up(self, request: Any) -> None:
         """After an exception in a request's drafting, which may have come in the middle of a write."""
+        if not self._alone and isinstance(sys.exception(), MemoryError):
+            raise  # noqa: PLE0704  # one rank's alone: it would draft otherwise than the rest, and the output be wrong
         self._say(f"request {request.rid} goes on without drafts")
         live = self._live[request.rid][1]
         if live is not None:

@@ -161,7 +161,8 @@ def test_the_algorithm_is_registered_once_and_treated_as_n_gram_drafts_are(sglan
     assert issubclass(worker, Base)
 
 
-def test_without_sglang_the_plug_in_says_what_is_missing(caplog):
+def test_without_sglang_the_plug_in_says_what_is_missing(caplog, monkeypatch):
+    monkeypatch.setitem(sys.modules, "sglang.srt.speculative.spec_info", None)
     plugin.register()
     assert "takes no algorithm SUFFIXSPEC" in caplog.text
 
@@ -405,6 +406,22 @@ def test_a_failure_ends_drafting_for_that_request_and_nothing_else(monkeypatch, 
         assert len(trees[0]) > 0
         assert len(trees[1]) == 0
     assert len([one for one in caplog.records if one.exc_info]) == 1
+
+
+def test_a_rank_without_memory_stops_rather_than_draft_otherwise_than_the_rest(monkeypatch):
+    def full():
+        raise MemoryError
+
+    for ranks in (1, 2):
+        drafter = BatchDrafter(Settings(), NODES, ranks=ranks)
+        one = request("a", LOOPING)
+        drafter.trees([one])
+        monkeypatch.setattr(drafter._live["a"][1], "draft", full)
+        if ranks == 1:
+            assert len(drafter.trees([one])[1][0]) == 0
+        else:
+            with pytest.raises(MemoryError):
+                drafter.trees([one])
 
 
 def test_two_ranks_come_to_the_same_drafts():
