@@ -48,7 +48,11 @@ def repair() -> None:
     greedy requests of the same batch.
     """
     import torch
-    from vllm.utils import cpu_triton_utils
+
+    try:
+        from vllm.utils import cpu_triton_utils
+    except ImportError:  # other versions
+        return
 
     def expand(
         output: Any,
