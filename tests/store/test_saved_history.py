@@ -366,12 +366,15 @@ def test_what_leaves_the_memory_is_freed_by_the_thread(tmp_path):
         speak(session, PROMPT, SECRET)
         session.close()
         saved.flush()
-        (tree,) = map(weakref.ref, saved._drafter.history.index("n").trees)
+        (tree,) = saved._drafter.history.index("n").trees
+        freed = []
+        weakref.finalize(tree, lambda: freed.append(threading.current_thread()))
+        del tree
         live = saved.session("n", "t")
         live.sync(np.array(PROMPT))
-        with saved._io, saved.lock:  # the thread waits
+        with saved._io, saved.lock:  # it is this thread that finds out
             other.forget(session="s", timeout=0)
             assert drafted(live) == []
-            assert tree() is not None
-        wait_until(lambda: tree() is None)
+        wait_until(lambda: freed)
+        assert freed == [saved._thread]
         saved.close()
