@@ -5,6 +5,9 @@ vLLM hands a proposer neither request ids nor the runner. Two ways lead to it: t
 caller is looked at. The method that runs a step is wrapped as well, since one without a token still says which
 requests have ended; without it, that is seen at the next step with a draft. Nothing of vLLM is imported here: the
 runner's class is wrapped if its module is loaded, which it is in every process in which a proposer is made.
+
+All of this is the same in vLLM 0.22.0 to 0.33.0; older versions refuse ``custom_class``. Their second runner ("V2") has
+no such method: all these versions give ``custom_class`` to the first one, or do not start where the second is forced.
 """
 
 from __future__ import annotations
