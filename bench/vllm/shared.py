@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ _READ_SECONDS = 5.0
 
 
 def run(model: Path, folder: Path) -> dict[str, Any]:
-    """Two servers at once, with clients of their own; the first is killed with no warning, the second is stopped.
+    """Two servers at once, each with a client of its own; the first is killed with no warning, the second is stopped.
 
     Then the same is asked of a server that opens the folder, and of one that has none.
 
@@ -34,11 +35,16 @@ def run(model: Path, folder: Path) -> dict[str, Any]:
         beside: whether both servers answered when all clients had ended.
         after_kill: whether the second one then gave its answers once more.
     """
-    found: dict[str, Any] = {"texts": {}, "again": {}, "alone": {}, "accepted": {}}
+    found: dict[str, Any] = {"again": {}, "alone": {}, "accepted": {}}
     first, second = (Server(model, "suffixspec", history=folder) for _ in PROMPTS)
     with first, second:
-        for server, (name, prompts) in zip((first.wait(), second.wait()), PROMPTS.items(), strict=True):
-            found["texts"][name] = server.complete(prompts, tokens=TOKENS)
+        servers = dict(zip(PROMPTS, (first.wait(), second.wait()), strict=True))
+        with ThreadPoolExecutor(len(servers)) as clients:
+            asked = {
+                name: clients.submit(server.complete, PROMPTS[name], tokens=TOKENS)
+                for name, server in servers.items()
+            }
+        found["texts"] = {name: answers.result() for name, answers in asked.items()}
         found["beside"] = all(server.metrics() for server in (first, second))
         _wait_for_outputs(folder, files=2)
         first.kill()
