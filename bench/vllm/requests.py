@@ -32,8 +32,8 @@ def seeded(engine: Any, watch: Watch | None = None) -> list[list[int]]:  # noqa:
     """Sampling with seeds, two outputs a prompt, beside a greedy request that is drafted for.
 
     The greedy one's output is left out: in a batch with sampled ones, vLLM 0.32 verifies it wrongly on a CPU, with its
-    own ngram drafts too; ``engine.repair`` says why. One seeded prompt at a time: where prompts are prefilled in chunks beside a seeded request, it
-    stops ("CPU Generator does not use offset"), with and without drafts.
+    own ngram drafts too; ``engine.repair`` says why. One seeded prompt at a time: where prompts are prefilled in chunks
+    beside a seeded request, it stops ("CPU Generator does not use offset"), with and without drafts.
     """
     from vllm import SamplingParams
 
