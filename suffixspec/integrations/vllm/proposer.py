@@ -58,6 +58,11 @@ class Proposer:
     def __init__(self, vllm_config: Any) -> None:
         self.settings = Settings.of(getattr(vllm_config, "additional_config", None))
         self.k = int(vllm_config.speculative_config.num_speculative_tokens)
+        # Whether vLLM says before each step how many tokens a draft may have for a batch of this size.
+        self._by_batch_size = bool(
+            getattr(vllm_config.speculative_config, "num_speculative_tokens_per_batch_size", None)
+        )
+        self._most = self.k
         self.max_model_len = int(vllm_config.model_config.max_model_len)
         self.drafts_here = _drafts_here(vllm_config.parallel_config)
         self.steps = 0
@@ -139,6 +144,8 @@ class Proposer:
         """The runner, before each step that asks for drafts; see ``hooks``."""
         self._runner = runner
         self._scheduled = getattr(scheduler_output, "num_scheduled_tokens", None) or {}
+        if self._by_batch_size:
+            self._most = min(self.k, getattr(scheduler_output, "num_spec_tokens_to_schedule", self.k))
 
     def ended(self, req_ids: Iterable[str]) -> None:
         """These requests have ended, whether or not any is left; see ``hooks``.
@@ -249,7 +256,7 @@ class Proposer:
                 continue
             try:
                 allowed -= live.read(i, token_ids_cpu[i], contexts[i], max(allowed, 0))
-                limit = min(self.k, live.room(self.max_model_len))
+                limit = min(self._most, live.room(self.max_model_len))
                 if not wanted[i] or not limit or not live.is_read:
                     continue
                 if live.is_seeded and not self.settings.draft_seeded:

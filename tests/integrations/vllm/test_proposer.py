@@ -348,7 +348,7 @@ def test_a_plain_step_is_taken_now_and_then_where_it_costs_little(make, monkeypa
         monkeypatch.setattr(
             "suffixspec.integrations.vllm.proposer.best_chain", lambda *_, p=prob, **__: ([1], [p])
         )
-        proposer = make(settings={"cost": None})
+        proposer = make(settings={"cost": None, "draft_ms": 1e6})
         engine = Engine(proposer, takes=lambda *_: 0.01)
         engine.add("r", TASK, max_tokens=80, eos_token_id=None)
         engine.run()
@@ -413,6 +413,19 @@ def test_a_runner_that_does_not_say_what_is_computed_teaches_nothing(make, monke
     assert len(engine.outputs["r"]) == 20
     assert proposer.forward_time.steps == 0
     assert engine.longest > 0
+
+
+@pytest.mark.parametrize(("by_batch_size", "longest"), [([[1, 16, 2]], 2), (None, 6)])
+def test_drafts_are_as_long_as_vllm_allows_for_a_batch_of_this_size(by_batch_size, longest):
+    config = vllm_config()
+    config.speculative_config.num_speculative_tokens_per_batch_size = by_batch_size
+    proposer = Proposer(config)
+    runner = Runner(proposer)
+    runner.requests["r"] = Engine(proposer).add("r", [5, 6] * 10, max_tokens=90)
+    runner.place(["r"])
+    proposer.introduce(runner, SimpleNamespace(num_scheduled_tokens={"r": 1}, num_spec_tokens_to_schedule=2))
+    assert len(runner.propose_draft_token_ids(None, [[6]])[0]) == longest
+    proposer.close()
 
 
 def test_failures_of_the_whole_step_end_drafting_and_not_the_engine(make, caplog, monkeypatch):
