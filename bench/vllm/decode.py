@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.vllm import adapters, batches, loops, requests
-from bench.vllm.engine import counters, proposer_of, repair, start
+from bench.vllm.engine import counters, proposer_of, start
 from bench.vllm.modes import MODES
 from bench.vllm.watch import OF_VLLM, Watch
 
@@ -24,13 +24,11 @@ class Group:
         parts: by name, what gives the outputs of each.
         options: of vLLM.
         settings: of the proposer.
-        repaired: whether sampled requests are verified rightly; see ``engine.repair``.
     """
 
     parts: dict[str, Callable[[Any, Any], Any]]
     options: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
-    repaired: bool = False
 
 
 _LORA = {"enable_lora": True, "max_loras": 3, "max_lora_rank": adapters.RANK}
@@ -41,13 +39,13 @@ GROUPS = (
             "seeded": requests.seeded,
             "aborts": batches.aborts,
             "schema": requests.schema,
+            "n": requests.several,
             "edge": requests.ends,
             "rows": batches.rows,
             "chunked": batches.chunked,
             "loop": loops.loop,
         }
     ),
-    Group({"n": requests.several}, repaired=True),
     Group(
         {"preemption": batches.preemption},
         {"max_model_len": 512, "block_size": 32, "num_gpu_blocks_override": 25},
@@ -103,8 +101,6 @@ def _in_a_process(call: Callable[..., dict[str, Any]], *given: Any) -> dict[str,
 
 
 def _decoded(model: Path, mode: str, group: Group, parts: Sequence[str]) -> dict[str, Any]:
-    if group.repaired:
-        repair()
     engine = start(model, mode, settings=group.settings, **group.options)
     watch, found = Watch(engine), {}
     for name in parts:

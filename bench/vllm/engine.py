@@ -40,35 +40,6 @@ def start(model: Path, mode: str, *, settings: dict[str, Any] | None = None, **o
     )
 
 
-def repair() -> None:
-    """Have sampled requests verified rightly on a CPU, in the engines that are started in this process from now on.
-
-    Instead of Triton's kernel that gives each draft token its request's temperature, top_p and top_k, vLLM 0.32 calls
-    one for whole numbers on a copy, and then reads memory that nobody has written. That concerns all drafters, and the
-    greedy requests of the same batch.
-    """
-    import torch
-
-    try:
-        from vllm.utils import cpu_triton_utils
-    except ImportError:  # other versions
-        return
-
-    def expand(
-        output: Any,
-        given: Any,
-        ends: Any,
-        replace_from: float,
-        replace_to: float,
-        most: int = 0,  # noqa: ARG001
-    ) -> None:
-        counts = torch.diff(ends, prepend=ends.new_zeros(1))
-        given = torch.where(given == replace_from, torch.full_like(given, replace_to), given)
-        output.copy_(torch.repeat_interleave(given, counts))
-
-    cpu_triton_utils._expand_kernel_impl = expand
-
-
 def runner_of(engine: Any) -> Any:
     """Its model runner."""
     return engine.llm_engine.engine_core.engine_core.model_executor.driver_worker.worker.model_runner

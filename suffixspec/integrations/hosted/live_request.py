@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from suffixspec.draft.tree import EMPTY, DraftTree
-from suffixspec.integrations.hosted.session_table import Lane
+from suffixspec.integrations.hosted.session_table import Lane, SessionTable
+from suffixspec.integrations.hosted.settings import Settings
 
 _CHECKED = 16
+_LONGEST_NAME = 512
 
 
 class LiveRequest:
@@ -135,6 +137,34 @@ class LiveRequest:
         return emitted
 
 
+def begin(
+    state: Any, prompt: NDArray[np.int32], table: SessionTable, settings: Settings, *, adapter: str | None
+) -> LiveRequest | None:
+    """A new request, with the session that it goes on with.
+
+    Its client may name the loop (``suffixspec_session``) and whose history it shares (``suffixspec_namespace``) among
+    the request's own arguments; names of no use are none.
+
+    Args:
+        state: the engine's of it.
+        prompt: int32 [n], its tokens.
+        table: of the sessions there are.
+        settings: those of them that are about namespaces.
+        adapter: the name of its LoRA adapter.
+
+    Returns:
+        None where there is no memory for one more session.
+    """
+    given = getattr(state.sampling_params, "extra_args", None) or {}
+    namespace = _name(given.get("suffixspec_namespace")) or settings.namespace
+    if adapter is not None and not settings.share_adapters:
+        namespace = f"{namespace}/lora:{adapter}"
+    adopted = table.adopt(
+        namespace, _name(given.get("suffixspec_session")), prompt, end_ids(state.sampling_params)
+    )
+    return None if adopted is None else LiveRequest(state, *adopted)
+
+
 def stop_ids(params: Any) -> frozenset[int]:
     """The tokens that end a request's output."""
     found = set(getattr(params, "stop_token_ids", None) or ())
@@ -145,3 +175,10 @@ def stop_ids(params: Any) -> frozenset[int]:
 def end_ids(params: Any) -> frozenset[int]:
     """The tokens that end a message of this model, whether or not they end this request's output."""
     return frozenset(getattr(params, "all_stop_token_ids", None) or ()) | stop_ids(params)
+
+
+def _name(value: object) -> str | None:
+    """A client's name for something; None where it gives none that is usable."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    return value if isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME else None

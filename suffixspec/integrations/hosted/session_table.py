@@ -124,7 +124,7 @@ class SessionTable:
         if self.nbytes + len(prompt) * BYTES_PER_TOKEN > self._budget:
             return None
         self._made += 1
-        session = self._begin(namespace, key or f"vllm-{self._made}")
+        session = self._begin(namespace, key or f"loop-{self._made}")
         lane = Lane(session, namespace, key, _opening(prompt, ends), used=self._clock())
         self._lanes.setdefault((namespace, key), []).append(lane)
         return lane, 0

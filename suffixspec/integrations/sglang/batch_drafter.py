@@ -13,9 +13,10 @@ from typing import Any
 from suffixspec.draft.indexed import IndexDrafter
 from suffixspec.draft.tree import EMPTY, DraftTree
 from suffixspec.fair_lock import FairLock
+from suffixspec.integrations.hosted import live_request
 from suffixspec.integrations.hosted.draft_sources import DraftSources, ServedModel
 from suffixspec.integrations.hosted.lifetime import close_at_exit, compile_kernels
-from suffixspec.integrations.hosted.live_request import LiveRequest, end_ids
+from suffixspec.integrations.hosted.live_request import LiveRequest
 from suffixspec.integrations.hosted.session_table import AnySession, SessionTable
 from suffixspec.integrations.hosted.settings import Settings
 from suffixspec.integrations.sglang.request_view import RequestView, last_of
@@ -166,16 +167,8 @@ class BatchDrafter:
 
     def _begin(self, request: Any) -> LiveRequest | None:
         view = RequestView(request)
-        extra = view.sampling_params.extra_args or {}
-        namespace = str(extra.get("suffixspec_namespace") or self.settings.namespace)
-        if view.adapter is not None and not self.settings.share_adapters:
-            namespace = f"{namespace}/lora:{view.adapter}"
-        key = extra.get("suffixspec_session")
         prompt = view.tokens()[: view.num_prompt_tokens]
-        adopted = self.table.adopt(
-            namespace, None if key is None else str(key), prompt, end_ids(view.sampling_params)
-        )
-        return None if adopted is None else LiveRequest(view, *adopted)
+        return live_request.begin(view, prompt, self.table, self.settings, adapter=view.adapter)
 
     def _end(self, rid: str) -> None:
         request, live = self._live.pop(rid)

@@ -9,6 +9,7 @@ r"""Drafts inside vLLM, from 0.22 on: ``method: custom_class``, ``model: suffixs
 - ``chain``: the path of a draft tree that is worth most to a target that checks chains
 - ``forward_time``: what a forward costs, learned from the engine's steps
 - ``load_gate``: how many tokens each sequence of a batch may propose
+- ``verification``: what vLLM does wrong on a CPU with sampled requests, tried and mended
 - ``hooks``: how the runner, its requests and its rows are reached, and what of that is missing
 - ``plugin``: what vLLM's entry point ``vllm.general_plugins`` calls
 

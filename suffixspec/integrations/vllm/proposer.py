@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 
 from suffixspec.draft.indexed import IndexDrafter
 from suffixspec.fair_lock import FairLock
+from suffixspec.integrations.hosted import live_request
 from suffixspec.integrations.hosted.draft_sources import DraftSources, ServedModel
 from suffixspec.integrations.hosted.lifetime import close_at_exit, compile_kernels
-from suffixspec.integrations.hosted.live_request import LiveRequest, end_ids
+from suffixspec.integrations.hosted.live_request import LiveRequest
 from suffixspec.integrations.hosted.session_table import AnySession, SessionTable
 from suffixspec.integrations.hosted.settings import Settings
-from suffixspec.integrations.vllm import hooks
+from suffixspec.integrations.vllm import hooks, verification
 from suffixspec.integrations.vllm.chain import best_chain
 from suffixspec.integrations.vllm.forward_time import ForwardTime
 from suffixspec.integrations.vllm.load_gate import allot
@@ -32,7 +33,6 @@ logger = logging.getLogger("vllm.suffixspec")
 
 _MOST_FAILURES = 3
 _SWEEP_STEPS = 256
-_LONGEST_NAME = 512
 # Without a plain step now and then nothing says what drafts are compared with: one is due after so many steps with
 # drafts, where these are not expected to gain more than this.
 _PLAIN_STEPS, _PLAIN_GAIN = 16, 1.25
@@ -84,12 +84,16 @@ class Proposer:
         self._turn: int | None = None
         self._sources: DraftSources | None = None
         self._lock = FairLock()
-        if self.drafts_here:
-            self._open(vllm_config)
-
-    def _open(self, vllm_config: Any) -> None:
-        settings = self.settings
         device = str(getattr(getattr(vllm_config, "device_config", None), "device_type", "cpu"))
+        # Also on ranks that draft nothing: each verifies.
+        wrong = verification.mend() if device == "cpu" else None
+        if wrong is not None:
+            logger.warning("suffixspec: %s", wrong)
+        if self.drafts_here:
+            self._open(vllm_config, device)
+
+    def _open(self, vllm_config: Any, device: str) -> None:
+        settings = self.settings
         curve = settings.curve(device=device, widths=_padded_widths(vllm_config, device))
         scheduler = getattr(vllm_config, "scheduler_config", None)
         sequences = int(getattr(scheduler, "max_num_seqs", 1) or 1)
@@ -322,19 +326,12 @@ class Proposer:
         return self._live[req_id][1]
 
     def _begin_request(self, state: Any, row: NDArray[np.int32]) -> LiveRequest | None:
-        params = state.sampling_params
-        extra = getattr(params, "extra_args", None) or {}
-        namespace = _name(extra.get("suffixspec_namespace")) or self.settings.namespace
         adapter = getattr(getattr(state, "lora_request", None), "lora_name", None)
-        if adapter is not None and not self.settings.share_adapters:
-            namespace = f"{namespace}/lora:{adapter}"
-        key = _name(extra.get("suffixspec_session"))
         prompt = row[: int(state.num_prompt_tokens)]
-        adopted = self.table.adopt(namespace, key, prompt, end_ids(params))
-        if adopted is None:
+        live = live_request.begin(state, prompt, self.table, self.settings, adapter=adapter)
+        if live is None:
             self._say_once("memory", "no memory for one more session: raise session_bytes; going on without")
-            return None
-        return LiveRequest(state, *adopted)
+        return live
 
     def _release_finished(self, requests: Any) -> None:
         # By the state, not the id: an id may be given to another request at once. Not by the batch: rows leave it
@@ -388,13 +385,6 @@ def _served(model: Any) -> ServedModel:
         trust_remote_code=bool(getattr(model, "trust_remote_code", False)),
     )
     return ServedModel(str(model.model), tokenizer, vocabulary)
-
-
-def _name(value: object) -> str | None:
-    """A client's name for something; None where it gives none that is usable."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        value = str(value)
-    return value if isinstance(value, str) and 0 < len(value) <= _LONGEST_NAME else None
 
 
 def _every_rank_decides(parallel: Any) -> bool:

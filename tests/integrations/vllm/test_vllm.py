@@ -86,3 +86,17 @@ def test_a_warm_up_with_empty_rows_is_answered(factory):
     proposer = factory(config())
     assert proposer.propose([[]] * 4, np.zeros(4, np.int32), np.zeros((4, 64), np.int32)) == [[]] * 4
     proposer.close()
+
+
+def test_on_a_cpu_each_draft_token_is_verified_as_its_request_wants_it(factory):
+    """By vLLM's own function, or by the one that the proposer has put in its place."""
+    import torch
+    from vllm.v1.sample import rejection_sampler
+
+    made = config()
+    made.device_config.device_type = "cpu"
+    factory(made).close()
+    for value in (0.25, 0.75):
+        x, ends = torch.tensor([value, 0.0]), torch.tensor([3, 5], dtype=torch.int32)
+        expanded = rejection_sampler.expand_batch_to_tokens(x, ends, 5, replace_from=0, replace_to=1)
+        assert expanded.tolist() == [value, value, value, 1.0, 1.0]
