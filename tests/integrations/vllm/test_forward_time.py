@@ -196,6 +196,21 @@ def test_widths_that_a_forward_is_padded_to_cost_what_the_padded_one_costs():
     assert times[1] == pytest.approx(times[7])
     assert times[8] == pytest.approx(times[31])
     assert times[1] == pytest.approx(30.0, rel=0.1)
+    for _ in range(40):
+        learned.observe(2, 100, 100, 0.030)
+        learned.observe(9, 100, 800, 0.060)
+    times = learned.times(1, 39)
+    assert times[7] == pytest.approx(30.0, rel=0.1), "8 tokens are padded as 2 are"
+    assert times[8] == pytest.approx(60.0, rel=0.1), "9 tokens are not"
+
+
+def test_a_plain_step_is_never_free():
+    """Where only long contexts were seen, a line through them may lead below nothing at a short one."""
+    learned = ForwardTime(GPU, widest=64)
+    for _ in range(200):
+        learned.observe(1, 100_000, 0, 1.0)
+        learned.observe(1, 50_000, 0, 0.1)
+    assert learned.times(1, 8, context=0)[0] > 0.0
 
 
 def test_beyond_the_widest_forward_time_goes_on_growing():

@@ -401,6 +401,32 @@ def test_steps_are_counted_with_the_context_that_their_tokens_attend_to(make, mo
     assert any(n > 3 and pairs for n, _, pairs in seen)
 
 
+def test_drafts_are_chosen_by_what_their_tokens_cost_behind_their_context(make, monkeypatch):
+    proposer = make()
+    monkeypatch.setattr(type(proposer.forward_time), "ms_per_pair", 0.5)
+    seen, shared = [], []
+
+    def best_chain(_, times, **__):
+        seen.append(times)
+        return [], []
+
+    def allot(chains, _, *, extra, **__):
+        shared.append(extra)
+        return [0] * len(chains)
+
+    monkeypatch.setattr("suffixspec.integrations.vllm.proposer.best_chain", best_chain)
+    monkeypatch.setattr("suffixspec.integrations.vllm.proposer.allot", allot)
+    engine = Engine(proposer)
+    engine.add("r", TASK, max_tokens=4, eos_token_id=None)
+    engine.run()
+    (times, *_) = seen
+    length = len(TASK) + 1
+    for k, ms in enumerate(times):
+        assert ms == pytest.approx(proposer.forward_time.times(1, k)[k] + 0.5 * length * k)
+    assert len(times) > 1
+    assert shared[0] == [0.5 * length]
+
+
 def test_a_runner_that_does_not_say_what_is_computed_teaches_nothing(make, monkeypatch):
     def nothing(_):
         raise AttributeError
