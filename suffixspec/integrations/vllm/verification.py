@@ -22,8 +22,13 @@ def mend() -> str | None:
     """
     module = sys.modules.get(MODULE)
     function = getattr(module, FUNCTION, None)
-    if module is None or function is None or _is_right(function):
+    if module is None or function is None:
         return None
+    try:
+        if _is_right(function):
+            return None
+    except Exception as error:  # noqa: BLE001  # another version's, that is called otherwise: vLLM starts, whatever it is
+        return f"{MODULE}.{FUNCTION} of this version of vLLM could not be tried: {error}"
     setattr(module, FUNCTION, expand_batch_to_tokens)
     return (
         f"{MODULE}.{FUNCTION} of this version of vLLM is wrong on a CPU: it verifies drafts of sampled requests, and of "
@@ -32,7 +37,7 @@ def mend() -> str | None:
 
 
 def expand_batch_to_tokens(
-    x: Any, cu_num_tokens: Any, num_tokens: int, replace_from: float = 0, replace_to: float = 0
+    x: Any, cu_num_tokens: Any, num_tokens: int, replace_from: int = 0, replace_to: int = 0
 ) -> Any:
     """A value per token from one per request.
 
@@ -40,7 +45,7 @@ def expand_batch_to_tokens(
         x: tensor [batch].
         cu_num_tokens: whole numbers [batch], tokens of each request and of all before it.
         num_tokens: of all.
-        replace_from: a value that is taken for another one.
+        replace_from: a value that is taken for another one; whole, as vLLM's has it.
         replace_to: that one.
 
     Returns:
@@ -57,5 +62,5 @@ def _is_right(function: Any) -> bool:
     x, ends = torch.tensor([0.0, 0.25, 0.75]), torch.tensor([1, 1, 4], dtype=torch.int32)
     return all(  # memory that happens to hold what is right holds it once
         function(x, ends, 4, replace_from=0, replace_to=replaced).tolist() == [replaced, 0.75, 0.75, 0.75]
-        for replaced in (0.0, 1.0)
+        for replaced in (0, 1)
     )

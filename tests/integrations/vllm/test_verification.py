@@ -31,6 +31,17 @@ def unreplaced(x, ends, num_tokens, replace_from=0, replace_to=0):
     return right(x, ends, num_tokens)
 
 
+def of_another_version(x, ends):
+    return x.repeat_interleave(ends)
+
+
+def of_whole_numbers(x, ends, num_tokens, replace_from=0, replace_to=0):
+    """As vLLM's operator, which takes no others."""
+    assert isinstance(replace_from, int)
+    assert isinstance(replace_to, int)
+    return right(x, ends, num_tokens, replace_from, replace_to)
+
+
 @pytest.fixture
 def sampler(monkeypatch):
     """The module that vLLM has the function in."""
@@ -39,9 +50,17 @@ def sampler(monkeypatch):
     return module
 
 
-def test_a_right_function_stays(sampler):
+@pytest.mark.parametrize("function", [right, of_whole_numbers])
+def test_a_right_function_stays(sampler, function):
+    sampler.expand_batch_to_tokens = function
     assert verification.mend() is None
-    assert sampler.expand_batch_to_tokens is right
+    assert sampler.expand_batch_to_tokens is function
+
+
+def test_one_that_is_called_otherwise_stays_too_and_vllm_starts(sampler):
+    sampler.expand_batch_to_tokens = of_another_version
+    assert "could not be tried" in verification.mend()
+    assert sampler.expand_batch_to_tokens is of_another_version
 
 
 @pytest.mark.parametrize("wrong", [never_written, unreplaced])
