@@ -111,6 +111,8 @@ def sglang(monkeypatch):
             self.name, self.factory, self.options = name, factory, options
 
     class Builtin:
+        _value_ = 7  # it is a member of an enumeration
+
         def is_ngram(self):
             return True
 
@@ -156,6 +158,7 @@ def test_the_algorithm_is_registered_once_and_treated_as_n_gram_drafts_are(sglan
     assert registered.options == {"supports_overlap": True}
     assert registered.create_future_map(1) == ("n-gram's", 1), "what the base class has not"
     assert not hasattr(registered, "is_unheard_of")
+    assert not hasattr(registered, "_value_"), "no member of SGLang's enumeration"
     assert copy.copy(registered).name == registered.name
     worker = registered.factory(SimpleNamespace())
     assert issubclass(worker, Base)
