@@ -7,7 +7,8 @@ from typing import Any
 
 MODES = ("none", "ngram", "suffix", "suffixspec")
 TOKENS = {"ngram": 16, "suffix": 32, "suffixspec": 32}
-"""Most tokens of a draft, where each mode was fastest of 16 and 32 (suffix is as fast with either: it drafts less)."""
+"""Most tokens of a draft, where each mode was fastest of 16 and 32 (suffix is as fast with either: it drafts less).
+Where wide forwards cost more, ngram was 7 % faster with 8 (``bench/results/vllm_ngram_8.json``)."""
 PROPOSER = "suffixspec.integrations.vllm.Proposer"
 
 

@@ -179,7 +179,8 @@ class Proposer:
         Returns:
             As many chains as ``sampled_token_ids`` has rows.
 
-        Cost: some 60 to 130 µs per sequence, a third of it for the prior; O(new tokens) to index prompts.
+        Cost: some 80 µs per sequence, a third of it for the prior, and as much per step, half of it to learn from its
+        time; O(new tokens) to index prompts.
         """
         nothing: list[list[int]] = [[] for _ in sampled_token_ids]
         if not self.drafts_here or self._failures >= _MOST_FAILURES:
