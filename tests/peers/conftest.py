@@ -1,6 +1,0 @@
-"""``bench`` is not installed: the checkout itself has to be on the path."""
-
-import sys
-from pathlib import Path
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
