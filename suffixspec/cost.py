@@ -195,11 +195,15 @@ class CostCurve:
             raise ValueError(f"expected max_nodes >= 0, got {max_nodes}")
         return self._ms(np.arange(1, max_nodes + 2))
 
+    def padded(self, n: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Int64 [m]: the widths that forwards over int64 [m] tokens run at. Cost: O(m · log buckets)."""
+        if not self.buckets:
+            return n
+        return np.maximum(n, np.array([*self.buckets, 0])[np.searchsorted(self.buckets, n)])
+
     def _ms(self, n: NDArray[np.int64]) -> NDArray[np.float64]:
         """float64 [m] times of int64 [m] widths."""
-        if self.buckets:
-            padded = np.array([*self.buckets, 0])[np.searchsorted(self.buckets, n)]
-            n = np.maximum(n, padded)
+        n = self.padded(n)
         (n0, ms0), (n1, ms1) = self.points[-2:]
         xs, ys = np.array(self.points, np.float64).T
         beyond = ms1 + (n - n1) * ((ms1 - ms0) / (n1 - n0))

@@ -48,10 +48,7 @@ class ForwardTime:
         self.steps = 0
         """Steps that were learned from."""
         # Of forwards over 1 … widest tokens, or those that they are padded to: log2 of their width, and c of it.
-        widths = np.arange(1, widest + 1)
-        if curve.buckets:
-            buckets = np.array([*curve.buckets, 0])
-            widths = np.maximum(widths, buckets[np.searchsorted(curve.buckets, widths)])
+        widths = curve.padded(np.arange(1, widest + 1))
         self._log2 = np.log2(widths)
         self._curve = curve.times(widest - 1) / curve.t1_ms
         self._knots = np.arange(math.ceil(math.log2(max(widest, widths[-1]))) + 1, dtype=np.float64)
