@@ -73,8 +73,8 @@ class Proposer:
         """CPU time spent in ``propose``."""
         self._runner: Any = None
         self._scheduled: Mapping[str, int] = {}
-        # Since when the engine has been at the step that is at hand, and for which requests among others.
-        self._begun: tuple[float, Iterable[str]] = (0.0, ())
+        # Since when the engine has been at the step that is at hand, and what the one before was scheduled for.
+        self._begun: tuple[float, Mapping[str, int]] = (0.0, {})
         self._clock = time.perf_counter
         self._since_plain = 0
         # By request id: the runner's state of it, and what is kept of it; None where it runs without drafts.
@@ -246,7 +246,8 @@ class Proposer:
         contexts = [int(length) for length in num_tokens_no_spec[:rows]]
         times = self.forward_time.times(width, self.k, context=sum(contexts))
         # What one draft token of a row costs besides, as it attends to all that is before it.
-        extra = [self.forward_time.ms_per_pair * length for length in contexts]
+        ms_per_pair = self.forward_time.ms_per_pair
+        extra = [ms_per_pair * length for length in contexts]
         offers: list[tuple[list[int], list[float]]] = [([], [])] * rows
         allowed = self.settings.index_tokens
         deadline = time.perf_counter() + self._draft_seconds
@@ -290,9 +291,11 @@ class Proposer:
 
     def _observe(self, requests: Any) -> None:
         """Learn what a forward costs from the step that has just ended, if it followed at once on the one before."""
+        if not self.forward_time.learns:
+            return
         now, (begun, before) = self._clock(), self._begun
         self._begun = now, self._scheduled
-        if not self._scheduled.keys() & set(before):
+        if self._scheduled.keys().isdisjoint(before):
             return  # the engine may have waited for work
         context = pairs = 0
         for req_id, tokens in self._scheduled.items():
