@@ -69,13 +69,11 @@ def main() -> None:
     found: dict[str, Any] = {}
     if args.tensor_parallel > 1:
         found = _decoded_by_ranks(args.model, args.mode, args.parts, args.tensor_parallel)
-        print("RESULT " + json.dumps(found))
-        return
-    for group in GROUPS:
-        parts = [name for name in group.parts if name in args.parts]
-        if not parts:
-            continue
-        found |= _in_a_process(_decoded, args.model, args.mode, group, parts)
+    else:
+        for group in GROUPS:
+            parts = [name for name in group.parts if name in args.parts]
+            if parts:
+                found |= _in_a_process(_decoded, args.model, args.mode, group, parts)
     print("RESULT " + json.dumps(found))
 
 

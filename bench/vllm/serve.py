@@ -17,6 +17,7 @@ from types import TracebackType
 from typing import Any
 
 from bench.vllm import tiny
+from bench.vllm.engine import TOKENS
 from bench.vllm.modes import environment, speculation
 from bench.vllm.tiny import TEXTS
 
@@ -45,7 +46,7 @@ class Server:
         if history is not None:
             settings["history"] = str(history)
         given = []
-        for name, value in speculation(mode, tokens=8, settings=settings).items():
+        for name, value in speculation(mode, tokens=TOKENS, settings=settings).items():
             given += [f"--{name.replace('_', '-')}", json.dumps(value)]
         command = [
             *("vllm", "serve", str(tiny.make(model)), "--port", str(self.port), "--host", "127.0.0.1"),

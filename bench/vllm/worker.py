@@ -11,6 +11,7 @@ import sys
 import time
 from typing import Any
 
+from bench.vllm.engine import counters, proposer_of, runner_of
 from bench.vllm.modes import MODES, TOKENS, speculation
 
 
@@ -39,8 +40,8 @@ def main() -> None:
     engine.generate({"prompt_token_ids": [5, 6, 7, 8] * 40}, warm, use_tqdm=False)
     forwards = count_forwards(engine, (args.tokens or TOKENS.get(args.mode, 0)) + 1)
     # Built once per machine, in the background: not what is measured.
-    drafter = _runner(engine).drafter if args.mode == "suffixspec" else None
-    prior = None if drafter is None else drafter.wait_for_prior(600.0)
+    proposer = proposer_of(engine)
+    prior = None if proposer is None else proposer.wait_for_prior(600.0)
     answer({"ready": True, "prior_tokens": 0 if prior is None else len(prior.index)})
     for line in sys.stdin:
         asked = json.loads(line)
@@ -67,17 +68,13 @@ def main() -> None:
 
 def counted(engine: Any) -> dict[str, float]:
     """Counters so far: drafts, their tokens, accepted ones; seconds of ``propose`` where they are known."""
-    found = {"drafts": 0.0, "draft_tokens": 0.0, "accepted": 0.0, "propose_seconds": 0.0}
-    names = {
-        "vllm:spec_decode_num_drafts": "drafts",
-        "vllm:spec_decode_num_draft_tokens": "draft_tokens",
-        "vllm:spec_decode_num_accepted_tokens": "accepted",
+    of_vllm = counters(engine)
+    return {
+        "drafts": of_vllm.get("spec_decode_num_drafts", 0),
+        "draft_tokens": of_vllm.get("spec_decode_num_draft_tokens", 0),
+        "accepted": of_vllm.get("spec_decode_num_accepted_tokens", 0),
+        "propose_seconds": getattr(proposer_of(engine), "seconds", 0.0),
     }
-    for metric in engine.get_metrics():
-        if metric.name in names:
-            found[names[metric.name]] += metric.value
-    found["propose_seconds"] = getattr(getattr(_runner(engine), "drafter", None), "seconds", 0.0)
-    return found
 
 
 def count_forwards(engine: Any, widest: int) -> list[int]:
@@ -86,7 +83,7 @@ def count_forwards(engine: Any, widest: int) -> list[int]:
     Not from the counters: they count what was accepted behind the end of an output, too, and steps without a draft in
     no way.
     """
-    runner, found = _runner(engine), [0]
+    runner, found = runner_of(engine), [0]
     execute = runner.execute_model
 
     def counting(scheduled: Any, *args: Any, **kwargs: Any) -> Any:
@@ -95,10 +92,6 @@ def count_forwards(engine: Any, widest: int) -> list[int]:
 
     runner.execute_model = counting
     return found
-
-
-def _runner(engine: Any) -> Any:
-    return engine.llm_engine.engine_core.engine_core.model_executor.driver_worker.worker.model_runner
 
 
 def answer(value: dict[str, Any]) -> None:

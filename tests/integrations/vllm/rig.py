@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import random
 import zlib
 from collections.abc import Callable
@@ -10,9 +11,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import pytest
 
 from suffixspec.integrations.vllm.proposer import Proposer
 
+needs_vllm = pytest.mark.skipif(
+    importlib.util.find_spec("vllm") is None,
+    reason="NOT RUN: vLLM is not installed here; bench/vllm/run makes an environment with it and runs this",
+)
 END = 2
 VOCABULARY = 23
 

@@ -1,7 +1,6 @@
 """What of vLLM's runner is relied on, where vLLM is installed: its calls, by name, and the class that they belong to."""
 
 import ast
-import importlib.util
 import inspect
 import textwrap
 
@@ -9,10 +8,9 @@ import pytest
 
 from suffixspec.integrations.vllm import hooks
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("vllm") is None,
-    reason="NOT RUN: vLLM is not installed here; bench/vllm/run makes an environment with it and runs this",
-)
+from .rig import needs_vllm
+
+pytestmark = needs_vllm
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """The contract with vLLM itself, through its own factory. Skipped where vLLM is not installed."""
 
-import importlib.util
 import inspect
 import subprocess
 import sys
@@ -8,10 +7,9 @@ import sys
 import numpy as np
 import pytest
 
-pytestmark = pytest.mark.skipif(
-    importlib.util.find_spec("vllm") is None,
-    reason="NOT RUN: vLLM is not installed here; bench/vllm/run makes an environment with it and runs this",
-)
+from .rig import Engine, needs_vllm, vllm_config
+
+pytestmark = needs_vllm
 
 
 @pytest.fixture(scope="module")
@@ -22,16 +20,12 @@ def factory():
 
 
 def config(**given):
-    from .rig import vllm_config
-
     made = vllm_config(**given)
     made.speculative_config.model = "suffixspec.integrations.vllm.Proposer"
     return made
 
 
 def test_vllm_makes_the_proposer_and_finds_what_it_calls(factory):
-    from .rig import Engine
-
     proposer = factory(config())
     proposer.load_model(None)
     engine = Engine(proposer)
