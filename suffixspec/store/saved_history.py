@@ -91,6 +91,8 @@ class _Resident:
     """What is on disk, or soon will be, of sessions of this process that go on: it is in their own trees."""
     renewed: int = 0
     """How often all that was in memory has left it."""
+    reading: threading.Lock = field(default_factory=threading.Lock)
+    """Held while it is read from disk, by one thread at a time: what is taken is indexed before another looks."""
     _seen: set[int] = field(default_factory=set)
 
     def fresh(self, records: Sequence[Record]) -> list[Record]:
@@ -349,9 +351,13 @@ class SavedHistory:
     # -- from disk --------------------------------------------------------------------------------------------
 
     def load(self, namespace: str) -> None:
-        """Read what is on disk of a namespace and not in memory yet; returns when that is done."""
-        for _ in self._load(namespace):
-            pass
+        """Read what is on disk of a namespace and not in memory yet; returns when that is done.
+
+        Waits for another thread that reads it. The caller does not hold ``lock``.
+        """
+        with self._reading(namespace):
+            for _ in self._load(namespace):
+                pass
 
     def resident(self, namespace: str) -> bool:
         """Whether all of a namespace that was on disk when last looked is in memory."""
@@ -359,8 +365,12 @@ class SavedHistory:
             place = self._resident.get(namespace)
             return place is not None and place.looked and not place.pending and not place.stale
 
+    def _reading(self, namespace: str) -> threading.Lock:
+        with self.lock:
+            return self._place(namespace).reading
+
     def _load(self, namespace: str) -> Iterator[None]:
-        """Block by block; yields after each, with no lock held."""
+        """Block by block; yields after each, with no lock held but that of who reads."""
         log = self.store.log(namespace)
         started = time.perf_counter()
         with self.lock:
@@ -715,10 +725,11 @@ class SavedHistory:
         self._read_new(namespace)
 
     def _read_new(self, namespace: str) -> None:
-        for _ in self._load(namespace):
-            if self._closed or self.reader.behind:
-                break
-            give_way()
+        with self._reading(namespace):
+            for _ in self._load(namespace):
+                if self._closed or self.reader.behind:
+                    break
+                give_way()
 
     def _save_counts(self) -> None:
         """Write down what was accepted from which segment since the last time."""

@@ -2,7 +2,8 @@
 
 import threading
 import weakref
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,6 +64,33 @@ def test_another_process_s_outputs_are_read_while_running(tmp_path):
         live = saved.session("n", "live")
         live.sync(np.array([41, 42, 43]))
         assert drafted(live)[:2] == [800, 801]
+        saved.close()
+
+
+def test_to_load_returns_when_what_another_thread_reads_is_in_memory(tmp_path, monkeypatch):
+    """The thread in the background has taken an output from disk, but not indexed it yet: it is waited for."""
+    with opened(tmp_path) as store:
+        store.append("n", [record(0)])
+        store.seal()
+        saved = SavedHistory(store, IndexDrafter())
+        taken, go = threading.Event(), threading.Event()
+        fresh = saved._fresh
+
+        def taking(*arguments: Any) -> list[Record]:
+            new = fresh(*arguments)
+            if threading.current_thread().name == "suffixspec history" and not taken.is_set():
+                taken.set()
+                assert go.wait(60)
+            return new
+
+        monkeypatch.setattr(saved, "_fresh", taking)
+        saved.session("n", "s")
+        assert taken.wait(60)
+        with ThreadPoolExecutor(1) as pool:
+            found = pool.submit(lambda: (saved.load("n"), len(saved._drafter.history))[1])
+            wait([found], timeout=0.5)  # where it does not wait, it has ended by now
+            go.set()
+            assert found.result(60) > 0
         saved.close()
 
 
