@@ -43,11 +43,11 @@ class DraftSession(Protocol):
         ...
 
     def end_turn(self) -> None:
-        """The model's output is complete: what was emitted since ``sync``."""
+        """The model's output is complete: what was emitted since ``sync`` may be history for all from now on."""
         ...
 
     def close(self) -> None:
-        """End the session: its outputs become history for later ones."""
+        """End the session."""
         ...
 
     @property

@@ -146,7 +146,7 @@ class Conversation:
         self.messages = [] if self._system is None else [{"role": "system", "content": self._system}]
 
     def _reset(self) -> None:
-        self._session.close()  # its outputs become history
+        self._session.close()
         self._session = self._engine.session("chat", self._namespace, drafting=self._drafting)
         self._begin()
 

@@ -65,7 +65,6 @@ class Session:
         self._last: tuple[Messages, Tools] | None = None
         self._open: Stream | None = None
         self._closed = False
-        self._published = True  # whether all that was written is history already
 
     # -- model calls ------------------------------------------------------------------------------------------
 
@@ -221,30 +220,8 @@ class Session:
 
     # -- the end ----------------------------------------------------------------------------------------------
 
-    @property
-    def published(self) -> bool:
-        """Whether all that was written is history for others already."""
-        return self._published
-
-    def publish(self) -> None:
-        """Make what was written so far history for the namespace's other sessions now; this one may go on.
-
-        For a loop that may be over and may not: its branches stay. If it does go on, its prompt is indexed anew
-        (a µs or two per token), and what it wrote is both in its own tree and in the history: no text is in the
-        history twice, but drafts are a little less sure of themselves. (Measured on ``traces/swebench.jsonl``, with
-        every session published after every fourth turn: 2.783 tokens a step instead of 2.787; without the
-        history it would be 2.39.)
-        """
-        if self._closed or self._published:
-            return
-        self._cancel_open()
-        self._published = True
-        with self.engine.lock:
-            self._drafting.close()
-            self._drafting = self._new_drafting()
-
     def close(self) -> None:
-        """End the session: its branches leave, its outputs become history for the namespace's later ones."""
+        """End the session: its branches leave. What it wrote is history for the namespace's others already."""
         if self._closed:
             return
         self._cancel_open()
@@ -386,7 +363,6 @@ class Session:
             self._renew_drafting()
             raise
         finally:
-            self._published = self._published and not generation.token_ids
             result.append(_reply(turn, generation, spliced))
             if text is not None:
                 self._note(text, generation)

@@ -120,8 +120,10 @@ class Turn:
             with engine.lock:
                 if hasattr(self, "branch"):
                     engine.branches.unpin(self.branch)
-                if begun:
+                if begun and engine.saved is None:
                     self.drafting.end_turn()
+            if begun and engine.saved is not None:
+                self.drafting.end_turn()  # takes the lock itself, for a piece of the output at a time
 
     def _prefill(self, on_prefill: OnPrefill | None) -> Generator[None, None, None]:
         """Everything but the last token of the prompt, chunk by chunk."""

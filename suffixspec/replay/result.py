@@ -37,7 +37,7 @@ class TurnResult:
     draft_us: float = 0.0
     """Measured time of the draft calls, in µs."""
     append_us: float = 0.0
-    """Measured time of indexing the output and the new part of the prompt, in µs."""
+    """Measured time of indexing the output, for the session and as history, and the new part of the prompt, in µs."""
     prompt_append_us: float = 0.0
     """The part of ``append_us`` spent on the prompt: it falls into the prefill, which is not modelled, so the
     modelled speed-up leaves it out. Where the two are not measured apart, 0: then all of it is charged."""

@@ -119,8 +119,11 @@ class Simulation:
             self._draft_nodes.append(len(draft))
             self._lengths[len(path)] += 1
             at += len(emitted)
+        ended = clock()
         drafting.end_turn()
-        measured.seconds = clock() - begun
+        done = clock()
+        measured.append_us += (done - ended) * 1e6
+        measured.seconds = done - begun
         return kinds
 
     def _ms(self, nodes: int) -> float:

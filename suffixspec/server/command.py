@@ -78,12 +78,6 @@ def add_parser(subparsers: Any) -> None:
         ("--waiting", 64, "N", "requests that wait; more are refused with 429"),
         ("--sessions", 32, "N", "agent loops that are kept; the least recently used leaves first"),
         ("--idle-seconds", 600, "S", "a loop without requests for so long may be closed for another"),
-        (
-            "--publish-seconds",
-            30,
-            "S",
-            "what a loop wrote is history for others after so long without requests",
-        ),
         ("--request-seconds", 1800, "S", "longest time for a request"),
         (
             "--compile-seconds",
@@ -178,7 +172,6 @@ def settings_of(args: argparse.Namespace) -> Settings:
         shutdown_seconds=float(args.shutdown_seconds),
         sessions=max(args.sessions, args.active),
         idle_seconds=float(args.idle_seconds),
-        publish_seconds=float(args.publish_seconds),
         drafting=not args.no_draft,
         sampling=sampling,
         ignore_unknown_fields=args.ignore_unknown_fields,

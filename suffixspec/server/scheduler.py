@@ -167,7 +167,6 @@ class Scheduler:
                 if not self._advance(running):
                     self._take_out(running)
             self._tell_busy()
-            self._sessions.tend()
         self._sessions.close()
 
     def _tell_busy(self) -> None:
@@ -191,10 +190,7 @@ class Scheduler:
                 if self._active:
                     return True
                 self._tell_busy()
-                due = self._sessions.due
-                if due is not None and due <= time.monotonic():
-                    return True
-                self._changed.wait(None if due is None else due - time.monotonic())
+                self._changed.wait()
                 self._told_at = time.perf_counter()
 
     def _refuse_late(self) -> None:

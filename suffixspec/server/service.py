@@ -63,7 +63,6 @@ class Service:
             engine,
             most=self.settings.sessions,
             idle_seconds=self.settings.idle_seconds,
-            publish_seconds=self.settings.publish_seconds,
             drafting=self.settings.drafting,
         )
         self.metrics = Metrics(

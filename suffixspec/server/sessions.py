@@ -18,9 +18,8 @@ and ids are hints:
 A wrong choice costs time, never a wrong output: the engine compares token ids before it uses any KV.
 
 Sessions are bounded in number. The one that was used least recently is closed for a new one, and when a new
-one begins, those that have been idle for long are closed too. What a session wrote becomes the history of its
-namespace, which other sessions draft from: when it has been idle for some time, at the latest when it is closed,
-and it is closed when the server stops.
+one begins, those that have been idle for long are closed too, and all when the server stops. What a call wrote is
+history of its namespace, which other sessions draft from, when the call ends.
 
 What is sent to the model is what the client sent, with one exception, which is in ``system_prompt``: a line
 that changes with every call and that is addressed to the API's accounting, not to the model.
@@ -29,7 +28,6 @@ that changes with every call and that is addressed to the API's accounting, not 
 from __future__ import annotations
 
 import contextlib
-import logging
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,7 +43,6 @@ if TYPE_CHECKING:
     from suffixspec.engine.engine import Engine
     from suffixspec.engine.session import Session
 
-_LOG = logging.getLogger("suffixspec.server")
 _MOST_OPENINGS = 4  # as many as a session has branches by default
 _MOST_HINTS = 16
 _LONGEST_HINT = 512
@@ -100,7 +97,6 @@ class Sessions:
         engine: whose.
         most: sessions at a time; more only while all are lent.
         idle_seconds: a session that was not used for so long is closed when another one begins.
-        publish_seconds: what a session wrote is history for others when it was not used for so long.
         drafting: False decodes plainly.
     """
 
@@ -110,13 +106,11 @@ class Sessions:
         *,
         most: int = 32,
         idle_seconds: float = 600.0,
-        publish_seconds: float = 30.0,
         drafting: bool = True,
     ) -> None:
         self._engine = engine
         self._most = most
         self._idle_seconds = idle_seconds
-        self._publish_seconds = publish_seconds
         self._drafting = drafting
         self._loops: dict[str, list[_Loop]] = {}  # by namespace
 
@@ -147,32 +141,8 @@ class Sessions:
             loop.busy = False
             loop.used = time.monotonic()
 
-    @property
-    def due(self) -> float | None:
-        """When ``tend`` will have something to do, on the clock of ``time.monotonic``; None: nothing is waiting."""
-        used = [loop.used for loop in self._unpublished()]
-        return min(used) + self._publish_seconds if used else None
-
-    def tend(self) -> None:
-        """Make history of what sessions wrote that have been idle for some time. Cost: O(sessions), and indexing."""
-        now = time.monotonic()
-        for loop in self._unpublished():
-            if now - loop.used >= self._publish_seconds:
-                try:
-                    loop.session.publish()
-                except Exception:  # noqa: BLE001 - a failure here is no call's, and ends nothing
-                    _LOG.exception("what a session wrote could not be made history")
-
-    def _unpublished(self) -> list[_Loop]:
-        return [
-            loop
-            for loops in self._loops.values()
-            for loop in loops
-            if not loop.busy and not loop.session.published
-        ]
-
     def close(self) -> None:
-        """Close all sessions: their outputs become history."""
+        """Close all sessions."""
         for loops in self._loops.values():
             for loop in loops:
                 loop.session.close()

@@ -35,8 +35,6 @@ class Settings:
     """Sessions at a time."""
     idle_seconds: float = 600.0
     """A session that was not used for so long is closed when another one begins."""
-    publish_seconds: float = 30.0
-    """What a session wrote is history for others of its namespace when it was not used for so long."""
     drafting: bool = True
     """False decodes plainly."""
     sampling: dict[str, Any] = field(default_factory=lambda: {"temperature": 1.0})

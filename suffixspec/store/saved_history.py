@@ -33,7 +33,7 @@ from suffixspec.store.identity import TokenizerIdentity
 from suffixspec.store.namespace_log import NamespaceLog
 from suffixspec.store.pace import STRETCH, give_way
 from suffixspec.store.record import Record
-from suffixspec.store.saved_session import Output, SavedDraftSession, Written
+from suffixspec.store.saved_session import SavedDraftSession
 from suffixspec.store.sealed_file import LEAST_SEALED, Note
 from suffixspec.store.sealer import Sealer, is_whole
 from suffixspec.store.usefulness import Ledger, Origin
@@ -87,8 +87,6 @@ class _Resident:
     """What comes in while the trees are being built anew."""
     ledger: Ledger | None = None
     """Which segments the text in memory is of, where the budget wants to know."""
-    held: set[int] = field(default_factory=set)
-    """What is on disk, or soon will be, of sessions of this process that go on: it is in their own trees."""
     renewed: int = 0
     """How often all that was in memory has left it."""
     reading: threading.Lock = field(default_factory=threading.Lock)
@@ -103,7 +101,7 @@ class _Resident:
         new = []
         for record in records:
             mark = _mark(record)
-            if mark not in self._seen and mark not in self.held:
+            if mark not in self._seen:
                 self._seen.add(mark)
                 new.append(record)
         return new
@@ -134,8 +132,8 @@ class SavedHistory:
 
     A namespace is read when its first session begins: in the background, oldest first, as much of its end as the
     memory for it holds; a long one is indexed apart, without a lock, and put in place when it is ready. Drafts
-    work without it until then. Outputs of sessions that end are in memory at once. A thread writes each output to
-    disk when it is complete, whether or not its session goes on, and looks for what other processes have sealed.
+    work without it until then. An output is in memory as soon as it is complete, whether or not its session goes
+    on. A thread writes it to disk, and looks for what other processes have sealed.
 
     Args:
         store: opened with the drafter's tokenizer.
@@ -223,68 +221,49 @@ class SavedHistory:
             self._sessions.add(session)
             return session
 
-    def write(self, namespace: str, name: str, outputs: Sequence[Output]) -> list[Written]:
-        """Have outputs of a session that goes on written to disk, when the thread comes to it.
+    def keep(self, namespace: str, name: str, output: NDArray[np.int32], context: NDArray[np.int32]) -> None:
+        """Have an output in memory, for all sessions, and written to disk when the thread comes to it.
 
-        A process that is killed so loses what was written last, not all that its loops wrote. The caller holds
-        ``lock``, and hands what this returns to ``remember`` when the session ends.
+        The lock is held for one piece of text at a time; the caller does not hold it.
+
+        Args:
+            namespace: whose history it is.
+            name: of the session that wrote it.
+            output: int32 [k], complete.
+            context: int32 [c], the end of its prompt.
         """
-        records = [Record(name, output, context, when) for when, context, output in outputs]
-        records = self._not_forgotten(namespace, records)
-        place = self._resident.get(namespace)
-        written: list[Written] = []
-        for record in records:
-            origin = None
-            if place is not None:
-                place.held.add(_mark(record))
-                origin = None if place.ledger is None else place.ledger.new()
+        record = Record(name, output, context, time.time())
+        with self.lock:
+            place = self._place(namespace)
+            origin = None if place.ledger is None else place.ledger.new()
+            place.fresh([record])
+            if place.kept is not None:
+                place.kept.append(record)
+            renewed = place.renewed
             if self._writes:
-                self._queue.append((namespace, record))
-                self._queued += len(record.tokens)
-                if origin is not None:
-                    self._origins[id(record)] = origin
-            written.append((record, origin))
+                self._enqueue(namespace, record, origin)
+        if not self._drafter.keeps_history:
+            return
+        for block in blocks([record]):
+            with self._indexing(namespace, block):
+                # In between it may have come from the disk, whole, or have been forgotten.
+                if place.renewed != renewed or not self._not_forgotten(namespace, [record]):
+                    return
+                self._index(namespace, block)
+                if place.ledger is not None and origin is not None:
+                    place.ledger.came(self._drafter.history.index(namespace).trees[0], origin)
+            self.give_way()
+
+    def _enqueue(self, namespace: str, record: Record, origin: Origin | None) -> None:
+        self._queue.append((namespace, record))
+        self._queued += len(record.tokens)
+        if origin is not None:
+            self._origins[id(record)] = origin
         while self._queued > _MOST_QUEUED and len(self._queue) > 1:
             _, lost = self._queue.popleft()
             self._queued -= len(lost.tokens)
             self._origins.pop(id(lost), None)
         self._wake.set()
-        return written
-
-    def remember(self, namespace: str, written: Sequence[Written]) -> None:
-        """Have in memory what a session wrote that ends now. The lock is held for one piece of text at a time.
-
-        Where a sealed index was built meanwhile and holds it already, it is counted twice: drafts are a little too
-        sure of it, until the index is built anew.
-        """
-        for record, origin in written:
-            self._remember(namespace, record, origin)
-            self.give_way()
-
-    def _remember(self, namespace: str, record: Record, origin: Origin | None) -> None:
-        with self.lock:
-            place = self._resident.get(namespace)
-            if place is not None:
-                place.held.discard(_mark(record))
-            if not self._not_forgotten(namespace, [record]) or (
-                place is not None and not place.fresh([record])
-            ):
-                return
-            if place is not None and place.kept is not None:
-                place.kept.append(record)
-            renewed = 0 if place is None else place.renewed
-        if not self._drafter.suffix or self._drafter.history_mode != "namespace":
-            return
-        for block in blocks([record]):
-            with self._indexing(namespace, block):
-                # In between it may have come from the disk, whole, or have been forgotten.
-                if place is not None and place.renewed != renewed:
-                    return
-                if not self._not_forgotten(namespace, [record]):
-                    return
-                self._index(namespace, block)
-                if place is not None and place.ledger is not None and origin is not None:
-                    place.ledger.came(self._drafter.history.index(namespace).trees[0], origin)
 
     @contextmanager
     def _indexing(self, namespace: str, block: Sequence[Piece]) -> Iterator[None]:
@@ -485,7 +464,7 @@ class SavedHistory:
             if not is_whole(note, found):
                 return
             rest = [info for info in found if info.name not in note.segments]
-            fresh = _Resident(held=place.held)
+            fresh = _Resident()
             built = GenerationalIndex(budget_bytes=self._drafter.history.namespace_bytes)
             for info in rest:
                 origin = None if place.ledger is None else place.ledger.new(info.name)

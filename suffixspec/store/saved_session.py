@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,14 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 if TYPE_CHECKING:
     from suffixspec.draft.indexed import IndexDraftSession
     from suffixspec.draft.tree import DraftTree
-    from suffixspec.store.record import Record
     from suffixspec.store.saved_history import SavedHistory
-    from suffixspec.store.usefulness import Origin
-
-Output = tuple[float, NDArray[np.int32], NDArray[np.int32]]
-"""When it was complete, the end of its prompt, its tokens."""
-Written: TypeAlias = "tuple[Record, Origin | None]"
-"""An output on its way to disk, and who counts what is accepted from it."""
 
 
 class SavedDraftSession:
@@ -32,7 +24,6 @@ class SavedDraftSession:
         self._inner = inner
         self._namespace = namespace
         self._name = name
-        self._written: list[Written] = []
         self._ledger = saved.ledger(namespace)
 
     @property
@@ -67,24 +58,23 @@ class SavedDraftSession:
         return self._inner.sources(nodes)
 
     def end_turn(self) -> None:
-        """The model's output is complete: it goes to disk soon, and is history here when the session ends."""
+        """The model's output is complete: it is history for all from now on, and on disk soon.
+
+        The lock is held for one piece of it at a time; the caller does not hold it.
+        """
         with self._saved.lock:
-            self._inner.end_turn()
-            now = time.time()
-            outputs = [(now, context, output) for context, output in self._inner.take_outputs()]
-            self._written += self._saved.write(self._namespace, self._name, outputs)
-        self._saved.give_way()
+            output, context = self._inner.take_output()
+        if output.size:
+            self._saved.keep(self._namespace, self._name, output, context)
 
     def clear_history(self) -> None:
         """Drop what can be drafted here from other sessions."""
         self._inner.clear_history()
 
     def close(self) -> None:
-        """End the session: its outputs become history, one after the other: the lock is held for one at a time."""
-        written, self._written = self._written, []
+        """End the session; an output that is not complete is dropped."""
         with self._saved.lock:
             self._inner.close()
-        self._saved.remember(self._namespace, written)
 
     @property
     def nbytes(self) -> int:

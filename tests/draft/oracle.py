@@ -413,7 +413,7 @@ class Twin:
         self._counted_from = 0  # ... and n-grams with what was counted without a break
         self._texts: list[Text] = []
         self._strayed: list[tuple[int, int] | None] = [None] * LIVE  # place, tokens since
-        self._history_sizes: list[int] = []
+        self._history_before: list[list[int]] = []
 
     # -- the text -----------------------------------------------------------------------------------
 
@@ -458,10 +458,10 @@ class Twin:
             follow: where several rows are equally probable, the one that stands here comes first.
         """
         history = self._history()
-        sizes = [len(text.tokens) for text in history]
-        if sizes != self._history_sizes:
-            self._history_sizes = sizes
-            self._strayed[1:] = [None] * (LIVE - 1)
+        texts = [text.tokens for text in history]
+        if not all(new[: len(old)] == old for new, old in zip(texts, self._history_before, strict=False)):
+            self._strayed[1:] = [None] * (LIVE - 1)  # a generation has begun: its places are others
+        self._history_before = [list(tokens) for tokens in texts]
         self._texts = [self.text, *history, *[Text()] * (2 - len(history)), self._sealed, self._prior]
         rows, waiting, floor = [Row((), None)], [], 0.0
         while True:

@@ -193,7 +193,6 @@ class Pair:
             suffix=self.drafter.suffix,
             ngrams=ngrams,
         )
-        self.outputs: list[tuple[list[int], list[int]]] = []
         self.turn_start = 0
 
     def history(self) -> list[Text]:
@@ -240,7 +239,7 @@ class Pair:
             self.tally.uncounted += not all(self.twin.text._counted)
 
     def aside(self, prompt: Sequence[int], output: Sequence[int]) -> None:
-        """Another session writes something and ends: the history changes under the one that is open."""
+        """Another session writes something: the history changes under the one that is open."""
         session = self.drafter.session()
         session.sync(np.array(prompt, np.int32))
         session.accept(np.array(output, np.int32))
@@ -275,18 +274,17 @@ class Pair:
         self.twin.extend(emitted)
 
     def end(self) -> None:
-        """The model's output is complete."""
+        """The model's output is complete: it is history, for this session too."""
         self.session.end_turn()
         context = self.twin.context
         if len(context) > self.turn_start:
             before = context[max(0, self.turn_start - 16) : self.turn_start]
-            self.outputs.append((before, context[self.turn_start :]))
+            self.added.append((before, context[self.turn_start :]))
         self.turn_start = len(context)
 
     def close(self) -> None:
-        """The session becomes history, and another one begins."""
+        """Another session begins."""
         self.session.close()
-        self.added += self.outputs
         self.tally.generations = max(self.tally.generations, len(self.history()))
         self.begin()
 

@@ -223,17 +223,28 @@ def test_only_outputs_become_history():
     assert not secret_drafted(shared.session(), [7, 8])
 
 
-def test_a_session_under_way_is_no_history():
-    """Outputs reach other sessions when the session is closed, and only once."""
+def test_an_output_is_history_when_its_turn_ends():
+    """Not before it is complete, not once more when the session is closed, and not where none is kept."""
     shared = drafter(cost=FLAT)
-    session = shared.session()
-    run_turn(session, [1, 2], SECRET)
-    assert not secret_drafted(shared.session(), [7, 8])
-    session.close()
+    session, other = shared.session(), shared.session()
+    session.sync([1, 2])
+    session.accept(np.array(SECRET, np.int32))
+    assert not secret_drafted(other, [7, 8])
+    session.end_turn()
+    assert secret_drafted(other, [7, 8])
     tokens = shared.indexed_tokens
+    assert tokens == len(SECRET) + 2 + 1, "with the end of its prompt, and a sentinel"
+    session.end_turn()
     session.close()
     assert shared.indexed_tokens == tokens
-    assert secret_drafted(shared.session(), [7, 8])
+    session = shared.session()
+    session.sync([3, 4])
+    session.accept(np.array([5, 6], np.int32))
+    session.close()
+    assert shared.indexed_tokens == tokens, "an output that is not complete"
+    alone = drafter(cost=FLAT, history="session")
+    run_turn(alone.session(), [1, 2], SECRET)
+    assert alone.indexed_tokens == 0
 
 
 @pytest.mark.kernels
@@ -463,7 +474,8 @@ def test_every_drafter_keeps_to_the_protocol(made):
     session.end_turn()
     assert session.nbytes >= 0
     assert made.nbytes >= 0
-    assert (session.indexed_tokens, made.indexed_tokens) == ((0, 0) if made.name == "none" else (7, 0))
+    own, history = (0, 0) if made.name == "none" else (7, 8 if made.suffix else 0)
+    assert (session.indexed_tokens, made.indexed_tokens) == (own, history)
     known = session.sync([1, 2, 3, 1, 2, 3, 1, 9])
     assert known == (0 if made.name == "none" else 7)
     session.close()
@@ -562,9 +574,9 @@ def test_lenient_turns_resume_too_and_teach_nothing():
     assert np.array_equal(before[1], shared.calibration.weights)
 
 
-def test_history_that_has_changed_is_not_resumed():
-    """A place in history is forgotten when history changes under an open session: it may be another text now."""
-    shared = drafter(cost=FLAT)
+def test_history_is_resumed_until_its_places_are_others():
+    """What is added behind a place leaves it; when a generation begins, the place may be one of another text."""
+    shared = drafter(cost=FLAT, history_bytes=4 * 2 * 16_384)
     writer = shared.session()
     run_turn(writer, [1, 2], SECRET)
     writer.close()
@@ -576,5 +588,8 @@ def test_history_that_has_changed_is_not_resumed():
     assert int(session.draft().token_ids[0]) == SECRET[10]
     other = shared.session()
     run_turn(other, [3, 4], distinct(20, 30, 6_000, 9_000))
-    other.close()
+    assert int(session.draft().token_ids[0]) == SECRET[10]
+    history = shared.history.index("default")
+    while history.epoch == 0:
+        run_turn(other, [3, 4], distinct(21, 30, 9_000, 12_000))
     assert not drafted(session) & set(SECRET[9:])

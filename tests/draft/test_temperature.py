@@ -39,7 +39,7 @@ def test_each_range_of_temperatures_learns_for_itself(learned, place):
 
 def test_drafts_follow_the_calibration_of_their_temperature():
     """What failed at temperature 1 is trusted less there, and as before in greedy decoding."""
-    drafter = IndexDrafter()
+    drafter = IndexDrafter(history="session")
 
     def trust(temperature: float) -> float:
         session = drafter.session()

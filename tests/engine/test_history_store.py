@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -44,6 +45,27 @@ def test_the_second_engine_drafts_from_the_first(tiny_target, tmp_path):
         assert store.names() == ["n", "other"]
         assert [one.tokens.tolist() for one in store.records("n")] == [first, second]
         assert next(store.records("n")).text == TOKENIZER.decode(first, continues=True)
+
+
+def test_other_sessions_go_on_while_an_output_becomes_history(tiny_target, tmp_path, monkeypatch):
+    """Who indexes an output holds the engine's lock for a piece of it at a time, and not around all of them."""
+    with Engine(tiny_target, TOKENIZER, kv_bytes=1 << 26, history_store=tmp_path / "h") as engine:
+        keep, kept = engine.saved.keep, []
+
+        def keeping(*output) -> None:
+            with ThreadPoolExecutor(1) as others:
+                assert others.submit(engine.lock.acquire).result(10)
+                others.submit(engine.lock.release).result(10)
+            keep(*output)
+            kept.append(output)
+
+        monkeypatch.setattr(engine.saved, "keep", keeping)
+        session, other = engine.session("s"), engine.session("t")
+        first = session.chat([{"role": "user", "content": "a"}], **OPTIONS)
+        again = other.chat([{"role": "user", "content": "a"}], **OPTIONS)
+        assert [one[1] for one in kept] == ["s", "t"]
+        assert first.token_ids == again.token_ids
+        assert again.counts.steps < first.counts.steps / 2, "while the first one may go on"
 
 
 def test_a_store_of_one_s_own_stays_open(tiny_target, tmp_path):

@@ -154,15 +154,6 @@ def test_many_calls_at_once_with_random_cancels_are_as_alone(server, tiny_target
         assert text == memo[key], f"seed {seed}, call {call}"
 
 
-def test_history_is_made_while_nobody_asks(tiny_target):
-    """A server without requests publishes what its loops wrote, when they have been idle for some time."""
-    with Running(tiny_target, Settings(publish_seconds=0.05)) as running:
-        assert running.ask(CHAT, body_of("first"))[0] == 200
-        until(lambda: "default" in running.engine.drafter.history)
-        assert len(running.engine._sessions) == 1
-        assert running.ask(CHAT, body_of("first"))[0] == 200
-
-
 # -- bounds ---------------------------------------------------------------------------------------------------
 
 

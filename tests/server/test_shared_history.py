@@ -33,7 +33,6 @@ command.load_engine = lambda args, **more: Engine(
 )
 sys.exit(cli.main(sys.argv[2:]))
 """
-OPTIONS = ("--port", "0", "--publish-seconds", "1")
 LENGTH = 40
 
 
@@ -43,7 +42,17 @@ class Worker:
     def __init__(self, history: Path, seal_seconds: float) -> None:
         tests = Path(__file__).resolve().parents[1]
         self.process = subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(seal_seconds), "serve", *OPTIONS, "--history", str(history)],
+            [
+                sys.executable,
+                "-c",
+                PROGRAM,
+                str(seal_seconds),
+                "serve",
+                "--port",
+                "0",
+                "--history",
+                str(history),
+            ],
             stderr=subprocess.PIPE,
             env=os.environ | {"PYTHONPATH": str(tests)},
             text=True,

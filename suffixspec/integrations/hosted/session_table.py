@@ -130,18 +130,18 @@ class SessionTable:
         return lane, 0
 
     def release(self, lane: Lane) -> None:
-        """Its request has ended: the session waits for the loop's next turn."""
+        """Its request has ended: its output is history, and the session waits for the loop's next turn."""
         lane.session.end_turn()
         lane.busy = False
         lane.used = self._clock()
 
     def drop(self, lane: Lane) -> None:
-        """Close a session: its outputs become history."""
+        """Close a session."""
         self.forget(lane)
         lane.session.close()
 
     def forget(self, lane: Lane) -> None:
-        """Let go of a session that may be in any state; nothing of it becomes history."""
+        """Let go of a session that may be in any state; what its request wrote does not become history."""
         place = (lane.namespace, lane.key)
         lanes = self._lanes.get(place, [])
         if lane in lanes:
@@ -152,7 +152,7 @@ class SessionTable:
     def sweep(self, *, room_for: int = 0, room_bytes: int = 0) -> None:
         """Close what was idle for long, and the least recently used ones beyond the bounds.
 
-        Cost: O(sessions), and for each that is closed, that of its outputs.
+        Cost: O(sessions).
         """
         now = self._clock()
         idle = sorted((lane for lane in self if not lane.busy), key=lambda lane: lane.used)
@@ -165,7 +165,7 @@ class SessionTable:
             self.drop(lane)
 
     def close(self) -> None:
-        """Close all sessions: their outputs become history."""
+        """Close all sessions; what running requests wrote so far becomes history."""
         for lane in list(self):
             if lane.busy:
                 lane.session.end_turn()

@@ -50,13 +50,13 @@ class Settings:
     segments, or ``"least-useful"`` ones: those that drafts were accepted from least, for their size. Use is counted
     only by servers that are told so: tell it to all that share the folder. None: the oldest."""
     history_bytes: int = 1 << 30
-    """Memory for the outputs of ended loops, all namespaces together."""
+    """Memory for the outputs of all loops, all namespaces together."""
     session_bytes: int = 1 << 30
     """Memory for the indexes of loops. Idle ones leave first; beyond that, new requests run without drafts."""
     max_sessions: int = 256
     """Idle loops that are kept."""
     idle_seconds: float = 600.0
-    """A loop that was idle for so long ends, and its outputs become history."""
+    """A loop that was idle for so long ends; its outputs stay history."""
     index_tokens: int = 16_384
     """Prompt tokens that are indexed in one step, all requests together; the rest waits for the next steps."""
     draft_tokens: int | None = None

@@ -136,7 +136,7 @@ class BatchDrafter:
         return None if self._sources is None else self._sources.wait_for_prior(timeout)
 
     def close(self) -> None:
-        """End all sessions: their outputs become history, on disk where a folder was named. May be called again."""
+        """End all sessions; their outputs are on disk where a folder was named. May be called again."""
         self._closed.set()
         if self._sources is not None:
             self._sources.give_up_prior()

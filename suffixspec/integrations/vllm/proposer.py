@@ -212,7 +212,7 @@ class Proposer:
         return chains
 
     def close(self) -> None:
-        """End all sessions: their outputs become history, on disk where a folder was named. May be called again."""
+        """End all sessions; their outputs are on disk where a folder was named. May be called again."""
         if not self.drafts_here:
             return
         if self._sources is not None:
