@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 _STATE = "_suffixspec_state"
 _OWNER = ("hf", "generate")
 _MOST_INDEXED = 1 << 20
-"""Tokens that one index grows to; then it becomes history and a new one begins."""
+"""Tokens that one index grows to; then a new one begins, and what was written is history."""
 _KNOWN_INPUTS = {
     "attention_mask",
     "cache",
