@@ -313,10 +313,10 @@ class IndexDraftSession:
     def end_turn(self) -> None:
         """The model's output is complete: what was emitted since ``sync`` is history for the whole namespace.
 
-        For this session too, which has it in its own tree already. Loops that run beside each other draft from each
-        other so (with eight at a time +1 to +5 % tokens per step on recorded loops, where ``close`` had made history
-        of them), and that one loop alone sees its outputs twice changes its drafts by less than 0.3 %: what such
-        evidence is worth is learned.
+        For this session too, which has it in its own tree already. Loops that run side by side draft from each other
+        so: eight at a time take 0.2 to 6 % more tokens per step on recorded loops than where outputs are history when
+        their session is closed. A loop alone, which sees what it wrote twice, takes as many or up to 0.7 % more: what
+        such evidence is worth is learned (``python -m bench.side_by_side``).
 
         Cost: as ``History.add``.
         """

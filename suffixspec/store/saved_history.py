@@ -224,7 +224,7 @@ class SavedHistory:
     def keep(self, namespace: str, name: str, output: NDArray[np.int32], context: NDArray[np.int32]) -> None:
         """Have an output in memory, for all sessions, and written to disk when the thread comes to it.
 
-        The lock is held for one piece of text at a time; the caller does not hold it.
+        The lock is held for one piece of text at a time, unless the caller holds it around all of them.
 
         Args:
             namespace: whose history it is.

@@ -60,7 +60,7 @@ class SavedDraftSession:
     def end_turn(self) -> None:
         """The model's output is complete: it is history for all from now on, and on disk soon.
 
-        The lock is held for one piece of it at a time; the caller does not hold it.
+        The lock is held for one piece of it at a time, unless the caller holds it around all of them.
         """
         with self._saved.lock:
             output, context = self._inner.take_output()
