@@ -53,10 +53,11 @@ def make(folder: Path, config: Any) -> dict[str, Path]:
 def adapters(engine: Any, watch: Watch) -> dict[str, Any]:
     """A batch of the base model and two adapters, then the same text again from an adapter, its twin, and itself.
 
-    The loops end in between, so that what they wrote is history. Counted are the steps that ``one`` took at first,
-    that ``twin`` took for the same texts, and ``one`` again: ``first_steps``, ``twin_steps``, ``again_steps``. Who may
-    draft from what ``one`` wrote takes a few: the texts are too short to repeat themselves much. ``unlike`` is 1
-    where the adapters and the base all write differently, ``namespaces`` is how many there are that sessions draft in.
+    All sessions are closed in between, so that what one wrote is drafted from history alone. Counted are the steps that
+    ``one`` took at first, that ``twin`` took for the same texts, and ``one`` again: ``first_steps``, ``twin_steps``,
+    ``again_steps``. Who may draft from what ``one`` wrote takes a few: the texts are too short to repeat themselves
+    much. ``unlike`` is 1 where the adapters and the base all write differently, ``namespaces`` is how many there are
+    that sessions draft in.
     """
     from vllm import SamplingParams
     from vllm.lora.request import LoRARequest
