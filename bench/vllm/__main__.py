@@ -45,6 +45,7 @@ def main() -> None:
     parser.add_argument("trace", nargs="?", default=sessions.DEFAULT_TRACE, metavar="TRACE")
     parser.add_argument("--only", default=",".join(PARTS), metavar="PART,…", help=", ".join(PARTS))
     parser.add_argument("--loops", type=int, default=3, help="loops of the bars (default: 3)")
+    parser.add_argument("--beside", type=int, default=1, metavar="N", help="loops at a time (default: 1)")
     parser.add_argument("--turns", type=int, default=8, help="turns of each (default: 8)")
     parser.add_argument("--max-tokens", type=int, default=64, help="new tokens a turn (default: 64)")
     parser.add_argument(
@@ -85,6 +86,7 @@ def main() -> None:
                 bars.smollm2(folder / "smollm2"),
                 modes=args.modes.split(","),
                 most=args.loops,
+                beside=args.beside,
                 turns=args.turns,
                 max_model_len=args.max_model_len,
                 max_tokens=args.max_tokens,

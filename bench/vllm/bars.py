@@ -70,12 +70,10 @@ class Worker:
         )
         self.prior_tokens = int(self._read()["prior_tokens"])
 
-    def turn(self, prompt: list[int], session: str, max_tokens: int) -> dict[str, Any]:
-        """One request."""
+    def turns(self, asked: list[dict[str, Any]]) -> dict[str, Any]:
+        """Requests at the same time; see ``worker.decode``."""
         assert self._process.stdin is not None
-        self._process.stdin.write(
-            json.dumps({"prompt": prompt, "session": session, "max_tokens": max_tokens}) + "\n"
-        )
+        self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
         return self._read()
 
@@ -113,6 +111,7 @@ def run(
     *,
     modes: Sequence[str] = MODES,
     most: int = 3,
+    beside: int = 1,
     turns: int = 8,
     max_model_len: int = 6144,
     max_tokens: int = 64,
@@ -123,16 +122,25 @@ def run(
 ) -> dict[str, Any]:
     """Every loop in every mode, turn by turn, the modes in changing order; outputs have to be equal.
 
-    A further loop is begun only if it is likely to end within ``minutes``, going by those before it.
+    ``beside`` loops are decoded at a time, and called one here. A further one is begun only if it is likely to end
+    within ``minutes``, going by those before it.
     """
     begun = time.monotonic()
-    chosen = loops(trace, most=most, turns=turns, max_model_len=max_model_len, max_tokens=max_tokens)
+    found = loops(trace, most=most * beside, turns=turns, max_model_len=max_model_len, max_tokens=max_tokens)
+    chosen = [found[at : at + beside] for at in range(0, len(found) - beside + 1, beside)]
     if not chosen:
         raise SystemExit(
-            f"expected a loop of {turns} turns within {max_model_len} tokens, got none in {trace}"
+            f"expected {beside} loops of {turns} turns within {max_model_len} tokens, got {len(found)} in {trace}"
         )
     end = 2  # <|im_end|> of SmolLM2
-    options = ["--model", str(model), "--max-model-len", str(max_model_len)]
+    options = [
+        "--model",
+        str(model),
+        "--max-model-len",
+        str(max_model_len),
+        "--sequences",
+        str(max(4, beside)),
+    ]
     options += ["--tokens", str(tokens)] if tokens else []
     options += ["--settings", json.dumps(settings or {})]
     measured: list[dict[str, Any]] = []
@@ -140,30 +148,36 @@ def run(
     with workers(modes, options, log) as alive:
         prior_tokens = max(worker.prior_tokens for worker in alive)
         ready = time.monotonic()
-        for number, loop in enumerate(chosen):
+        for number, group in enumerate(chosen):
             now = time.monotonic()
             if number and now - begun + (now - ready) / number > 60 * minutes:
                 print(
                     f"{number} of {len(chosen)} loops: the next one would not end within {minutes:g} minutes"
                 )
                 break
-            prompt = list(loop["first"])
+            prompts = [list(loop["first"]) for loop in group]
             for turn in range(turns):
                 order = [(turn + number + i) % len(alive) for i in range(len(alive))]
-                found = {alive[i].mode: alive[i].turn(prompt, loop["session"], max_tokens) for i in order}
-                outputs = {tuple(one["token_ids"]) for one in found.values()}
-                unequal += len(outputs) > 1
-                output = list(found[modes[0]]["token_ids"])
-                measured.append({"loop": number, "turn": turn, "prompt": len(prompt), "modes": found})
-                if turn < turns - 1:
-                    output += [] if output[-1:] == [end] else [end]
-                    prompt = [*prompt, *output, *loop["answers"][turn]]
+                asked = [
+                    {"prompt": prompt, "session": loop["session"], "max_tokens": max_tokens}
+                    for prompt, loop in zip(prompts, group, strict=True)
+                ]
+                by_mode = {alive[i].mode: alive[i].turns(asked) for i in order}
+                outputs = list(zip(*(one["token_ids"] for one in by_mode.values()), strict=True))
+                unequal += sum(any(one != alike[0] for one in alike) for alike in outputs)
+                lengths = sum(map(len, prompts))
+                measured.append({"loop": number, "turn": turn, "prompt": lengths, "modes": by_mode})
+                for at, output in enumerate(by_mode[modes[0]]["token_ids"]):
+                    if turn < turns - 1:
+                        ended = [] if output[-1:] == [end] else [end]
+                        prompts[at] += [*output, *ended, *group[at]["answers"][turn]]
             print(f"loop {number + 1} of {len(chosen)}: " + summary(measured, modes, number), flush=True)
     for one in measured:
         for mode in one["modes"].values():
-            mode["tokens"] = len(mode.pop("token_ids"))
+            mode["tokens"] = sum(map(len, mode.pop("token_ids")))
     return {
         "loops": 1 + max(one["loop"] for one in measured),
+        "beside": beside,
         "turns": turns,
         "max_tokens": max_tokens,
         "draft_tokens": tokens or TOKENS,
@@ -178,11 +192,11 @@ def run(
 def rates(measured: list[dict[str, Any]], mode: str, loop: int | None = None) -> tuple[float, float, float]:
     """(tokens per second of decoding, of everything, tokens per forward) in one loop or all.
 
-    The first token comes with the prefill: it is in neither the tokens nor the seconds of decoding.
+    Of decoding: from when each sequence had its first token, which comes with the prefill.
     """
     chosen = [one["modes"][mode] for one in measured if loop in (None, one["loop"])]
-    counts = [one["tokens"] if "tokens" in one else len(one["token_ids"]) for one in chosen]
-    decoded = sum(counts) - len(counts)
+    counts = [one["tokens"] if "tokens" in one else sum(map(len, one["token_ids"])) for one in chosen]
+    decoded = sum(one["decoded"] for one in chosen)
     seconds = sum(one["decode_seconds"] for one in chosen)
     return (
         decoded / max(seconds, 1e-9),

@@ -17,7 +17,7 @@ def environment(*, in_process: bool = True) -> dict[str, str]:
     return {
         **os.environ,
         "HF_HUB_OFFLINE": "1",
-        "VLLM_CPU_KVCACHE_SPACE": "1",
+        "VLLM_CPU_KVCACHE_SPACE": os.environ.get("VLLM_CPU_KVCACHE_SPACE", "1"),
         "VLLM_NO_USAGE_STATS": "1",
         "VLLM_CPU_OMP_THREADS_BIND": "nobind",
         "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1"),
