@@ -18,7 +18,8 @@ Everything runs in the environment that ``bench/vllm/setup`` makes. Parts:
 * dp: one of two data-parallel engines, with four clients
 * propose: CPU time of ``propose`` for 1, 16 and 64 sequences
 * cost: what a forward costs here, as the setting ``cost`` takes it (not among the default parts)
-* bars: tokens per second on SmolLM2-135M over loops of a trace, four modes in turn
+* bars: tokens per second on SmolLM2-135M over loops of a trace, four modes in turn; ``--beside 8``: eight loops at a
+  time (with VLLM_CPU_KVCACHE_SPACE=2, if they are long)
 """
 
 from __future__ import annotations
