@@ -94,6 +94,25 @@ def test_to_load_returns_when_what_another_thread_reads_is_in_memory(tmp_path, m
         saved.close()
 
 
+def test_what_was_said_here_is_not_read_again_when_another_process_merges_it(tmp_path):
+    """A merged segment holds an output of this process and one of another: the other's is new, its own is not."""
+    with opened(tmp_path) as store, opened(tmp_path) as other:
+        saved = SavedHistory(store, IndexDrafter(), background=False)
+        speak(saved.session("n", "s"), PROMPT, SECRET)
+        saved.flush()
+        store.seal()
+        other.append("n", [record(1)])
+        other.seal()
+        other.compact("n")
+        (merged,) = store.log("n").segments()
+        assert merged.footer.tokens == len(SECRET) + 6
+        saved.load("n")
+        (tree,) = saved._drafter.history.index("n").trees
+        assert tree.count(tree.find(record(1).tokens[:3])) == 1
+        assert tree.count(tree.find(SECRET[:3])) == 1
+        saved.close()
+
+
 class TrippedFiles(FailingFiles):
     """Notes which threads write."""
 
