@@ -113,6 +113,17 @@ def test_what_was_said_here_is_not_read_again_when_another_process_merges_it(tmp
         saved.close()
 
 
+def test_an_output_that_nobody_would_draft_from_is_on_disk_only(tmp_path):
+    """A drafter whose sessions stand alone keeps no index of them."""
+    with opened(tmp_path) as store:
+        drafter = IndexDrafter(history="session")
+        saved = SavedHistory(store, drafter, background=False)
+        speak(saved.session("n", "s"), PROMPT, SECRET)
+        saved.close()
+        assert len(drafter.history) == 0
+        assert [one.tokens.tolist() for one in store.records("n")] == [SECRET]
+
+
 class TrippedFiles(FailingFiles):
     """Notes which threads write."""
 
