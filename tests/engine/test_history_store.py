@@ -1,8 +1,8 @@
 """An engine with a history store: what one run wrote is drafted by the next, and outputs stay the same."""
 
+import threading
 import time
 import warnings
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -53,9 +53,14 @@ def test_other_sessions_go_on_while_an_output_becomes_history(tiny_target, tmp_p
         keep, kept = engine.saved.keep, []
 
         def keeping(*output) -> None:
-            with ThreadPoolExecutor(1) as others:
-                assert others.submit(engine.lock.acquire).result(10)
-                others.submit(engine.lock.release).result(10)
+            had = threading.Event()
+
+            def have() -> None:
+                with engine.lock:
+                    had.set()
+
+            threading.Thread(target=have, daemon=True).start()
+            assert had.wait(10), "the lock is held"
             keep(*output)
             kept.append(output)
 
