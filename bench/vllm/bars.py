@@ -134,14 +134,8 @@ def run(
             f"expected {beside} loops of {turns} turns within {max_model_len} tokens, got {len(found)} in {trace}"
         )
     end = 2  # <|im_end|> of SmolLM2
-    options = [
-        "--model",
-        str(model),
-        "--max-model-len",
-        str(max_model_len),
-        "--sequences",
-        str(max(4, beside)),
-    ]
+    options = ["--model", str(model), "--max-model-len", str(max_model_len)]
+    options += ["--sequences", str(max(4, beside))]
     options += ["--tokens", str(tokens)] if tokens else []
     options += ["--settings", json.dumps(settings or {})]
     measured: list[dict[str, Any]] = []
